@@ -9,6 +9,7 @@
 //	request.go   how questions are read and refused
 //	pasted.go    a text that a visitor has typed or pasted as a position
 //	game.go      a game's state after a command; values.go: the value of each of its positions
+//	opinion.go   what a network or heuristic thinks of each move
 //	analysis.go  the opinions of the evaluator, a search and the solver, as several objects
 //	review.go    a review of a whole game, and why a move is a mistake
 //	tree.go      the tree of a search
@@ -33,6 +34,7 @@ import (
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
 )
 
 // Config is what answers are computed with.
@@ -96,6 +98,7 @@ func New(c Config) (*Answerer, error) {
 		"game":    decoded(a.game),
 		"move":    decoded(a.move),
 		"analyze": decodedStream(a.analyze),
+		"opinion": decoded(a.opinion),
 		"values":  decoded(a.values),
 		"played":  decoded(a.played),
 		"review":  decoded(a.review),
@@ -162,15 +165,16 @@ func (a *Answerer) Ask(ctx context.Context, name string, body []byte, send func(
 
 // settings are what the page must know.
 type settings struct {
-	Model    string              `json:"model"`
-	Networks []string            `json:"networks"`
-	Levels   []play.Level        `json:"levels"` // weakest first
-	Agents   []agent.Description `json:"agents"`
-	Visits   int                 `json:"visits"`
-	Seconds  float64             `json:"seconds"`
-	Service  bool                `json:"service"`  // the page can show metrics
-	Training bool                `json:"training"` // the page can show training runs
-	Games    bool                `json:"games"`    // the page can ask how often a move was played
+	Model      string              `json:"model"`
+	Networks   []string            `json:"networks"`
+	Heuristics []string            `json:"heuristics"`
+	Levels     []play.Level        `json:"levels"` // weakest first
+	Agents     []agent.Description `json:"agents"`
+	Visits     int                 `json:"visits"`
+	Seconds    float64             `json:"seconds"`
+	Service    bool                `json:"service"`  // the page can show metrics
+	Training   bool                `json:"training"` // the page can show training runs
+	Games      bool                `json:"games"`    // the page can ask how often a move was played
 }
 
 func (a *Answerer) describe() settings {
@@ -179,7 +183,7 @@ func (a *Answerer) describe() settings {
 		_, err := a.spec(level.Name, 0)
 		return err != nil // its network is not available
 	})
-	return settings{c.Model, c.Networks, levels, agent.Descriptions(), c.Limits.Visits, c.Limits.Time.Seconds(), c.Service, c.Training, c.Played != nil}
+	return settings{c.Model, c.Networks, heuristic.Names(), levels, agent.Descriptions(), c.Limits.Visits, c.Limits.Time.Seconds(), c.Service, c.Training, c.Played != nil}
 }
 
 // Played is the number of recorded games in which a move was played, and their results for the side

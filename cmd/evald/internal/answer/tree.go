@@ -13,6 +13,7 @@ import (
 // treeRequest asks for the tree of a search.
 type treeRequest struct {
 	Position string `json:"position"`
+	Model    string `json:"model"`    // which evaluates leaves; as of opinionRequest
 	Visits   int    `json:"visits"`   // of the search; 0: treeVisits
 	Depth    int    `json:"depth"`    // maximum depth shown, in moves; 0: treeDepth
 	Nodes    int    `json:"nodes"`    // maximum number of moves shown; 0: treeNodes
@@ -57,6 +58,10 @@ func (a *Answerer) tree(ctx context.Context, q *treeRequest) (any, error) {
 	if err := q.bounds(a.config.Limits); err != nil {
 		return nil, err
 	}
+	e, err := a.evaluator(q.Model)
+	if err != nil {
+		return nil, err
+	}
 	asked := ctx
 	ctx, end, err := a.begin(ctx, a.config.Limits.Time)
 	if err != nil {
@@ -67,12 +72,12 @@ func (a *Answerer) tree(ctx context.Context, q *treeRequest) (any, error) {
 	if q.Unproved {
 		search.Lookahead = new(bool)
 	}
-	t, err := mcts.New(b, search.Config(a.config.Evaluator.Backend()))
+	t, err := mcts.New(b, search.Config(e.Backend()))
 	if err != nil {
 		return nil, err
 	}
 	t.Reset(p)
-	err = mcts.Search(ctx, a.config.Evaluator, []*mcts.Tree{t}, mcts.Limits{Visits: q.Visits, Batch: 1})
+	err = mcts.Search(ctx, e, []*mcts.Tree{t}, mcts.Limits{Visits: q.Visits, Batch: 1})
 	if err != nil && (t.Visits() == 0 || asked.Err() != nil || ctx.Err() == nil) {
 		return nil, why(ctx, err)
 	}

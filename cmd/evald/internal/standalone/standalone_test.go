@@ -95,6 +95,8 @@ func TestSame(t *testing.T) {
 		add("game", `{"position":%q,"human":[true,false]}`, position)
 		add("values", `{"position":%q}`, position)
 		add("tree", `{"position":%q,"visits":60}`, position)
+		add("opinion", `{"position":%q}`, position)
+		add("opinion", `{"position":%q,"model":"gameovers"}`, position)
 		add("move", `{"position":%q,"agent":"policy"}`, position)
 		add("move", `{"position":%q,"agent":"mcts:model=small,visits=40"}`, position)
 		add("analyze", `{"position":%q,"visits":50}`, position)

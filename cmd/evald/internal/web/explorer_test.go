@@ -3,6 +3,8 @@ package web
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,11 +13,14 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/evald/evald/cmd/evald/internal/answer"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/arena"
 	"github.com/evald/evald/engine/ask"
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/record"
 	"github.com/evald/evald/engine/record/recordtest"
 )
@@ -145,6 +150,76 @@ func TestPageExplorer(t *testing.T) {
 	b.run(`(() => { const e = document.getElementById("explore-position"); e.value = "5x4x4:39"; e.dispatchEvent(new Event("change")); })()`)
 	b.says("#problem", "9")
 	b.says("#explore-status", "Yellow to move")
+}
+
+// What a network thinks of a move at sight is the value of the position after it, for the side that moves; what the rules decide is exact.
+func TestOpinion(t *testing.T) {
+	h := handler(t, Config{})
+	type sights struct{ Moves []*answer.Sight }
+	p := "7x6x4:4455"
+	moves := answered[sights](t, asked(t, h, "/ui/opinion", `{"position":"`+p+`","model":"gameovers"}`)).Moves
+	b := gametest.Must(game.NewBoard(game.Connect4))(t)
+	e := gametest.Must(heuristic.New(eval.Gameovers))(t)
+	_, start, err := b.ParseMoves("4455")
+	gametest.OK(t, err)
+	share := float32(0)
+	for a, m := range moves {
+		batch := eval.NewBatch(b, 1)
+		batch.Pos[0] = b.Play(b.PlayMoves(start), a)
+		gametest.OK(t, e.Evaluate(t.Context(), batch))
+		if want := -batch.Value(0); m.Value != want {
+			t.Errorf("%s: move %d has the value %v, want %v", p, a+1, m.Value, want)
+		}
+		share += m.Share
+	}
+	if share < 0.999 || share > 1.001 {
+		t.Errorf("the shares sum to %v", share)
+	}
+	won := answered[sights](t, asked(t, h, "/ui/opinion", `{"position":"7x6x4:1111112636"}`)).Moves
+	if m := won[3]; won[0] != nil || m == nil || !m.Exact || m.Value != 1 {
+		t.Errorf("the full column is %+v, the winning move %+v", won[0], won[3])
+	}
+	for body, want := range map[string]string{
+		`{"position":"4","model":"/etc/passwd"}`:       "must be a heuristic or one of",
+		`{"position":"4","model":"bitsquares:power=x"}`: "power is",
+		`{"position":"4151617"}`:                        "the game is over",
+	} {
+		r := asked(t, h, "/ui/opinion", body)
+		if text := string(gametest.Must(io.ReadAll(r.Body))(t)); r.StatusCode != http.StatusBadRequest || !strings.Contains(text, want) {
+			t.Errorf("%s: status %d, %s, want %s", body, r.StatusCode, text, want)
+		}
+	}
+}
+
+// In Study two networks or searches stand beside the solver; each value can be thought about longer, and the address has the choices.
+func TestPageStudy(t *testing.T) {
+	for name, actions := range map[string][]chromedp.Action[chromedp.Void]{
+		"study_wide": {chromedp.EmulateViewport(1280, 900)}, "study_phone": {phone()}, "study_dark": {chromedp.EmulateViewport(320, 640), dark()},
+	} {
+		b := open(t, Config{Limits: Limits{Time: 20 * time.Second}}, "/#explore=7x6x4:445544", actions...)
+		all := `[...document.querySelectorAll("#explore-moves tr")]`
+		b.until(all + `.length === 7 && ` + all + `.every((r) => /%|wins|draw/.test(r.cells[1].textContent) && /wins in|draw/.test(r.cells[3].textContent))`)
+		b.says("#explore-moves tr:nth-child(3) td:nth-of-type(2)", "Red wins")
+		b.says("#opinion-a-how", "at sight")
+		b.says("#opinion-b-how", "2 k visits")
+		b.choose("opinion-a", "gameovers")
+		b.until(`location.hash === "#explore=7x6x4:445544&a=gameovers,0"`)
+		b.click("#opinion-a-longer")
+		b.until(`location.hash === "#explore=7x6x4:445544&a=gameovers,2000"`)
+		b.says("#opinion-a-how", "2 k visits")
+		b.click("#opinion-b-longer")
+		b.says("#opinion-b-how", "10 k visits")
+		b.says("#explore-moves tr:nth-child(3) td:nth-of-type(1)", "Red wins")
+		b.tidy(name)
+		b.do(chromedp.Reload())
+		b.says("#opinion-b-how", "10 k visits")
+		b.until(`document.getElementById("opinion-a").value === "gameovers"`)
+		b.run(`location.hash = "#explore=7x6x4:44"`)
+		b.says("#opinion-a-how", "at sight")
+		b.run(`location.hash = "#explore=7x6x4:44&a=nonsense,7&b=,"`)
+		b.says("#opinion-a-how", "7 visits")
+		b.says("#opinion-b-how", "2 k visits")
+	}
 }
 
 // A file of lines that is not ours is refused, and changes nothing.

@@ -34,7 +34,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// The view shows the tree of its address, folds by keys, and leads back to the board.
+// The tree of the address is beside the board; it folds by keys, and its links go to the positions.
 func TestPageTree(t *testing.T) {
 	for name, actions := range map[string][]chromedp.Action[chromedp.Void]{
 		"tree_wide": {chromedp.EmulateViewport(1280, 800)}, "tree_phone": {phone()}, "tree_dark": {chromedp.EmulateViewport(320, 640), dark()},
@@ -55,10 +55,10 @@ func TestPageTree(t *testing.T) {
 		b.click("#tree-fold")
 		b.until(`[...document.querySelectorAll("#tree-moves details")].every((d) => !d.open)`)
 		b.click("#tree-moves > li > a")
-		b.until(`!document.getElementById("play").hidden && /^#7x6x4:445[1-7]/.test(location.hash)`)
-		b.click("#to-study")
-		b.click("#to-tree")
-		b.until(`/^#tree=7x6x4:445[1-7]$/.test(location.hash) && !document.getElementById("tree").hidden`)
+		b.until(`/^#tree=7x6x4:445[1-7]$/.test(location.hash) && document.querySelectorAll("#explore-board .s1, #explore-board .s2").length === 4`)
+		b.says("#tree-status", "visits;")
+		b.run(`document.querySelector("#tree > summary").click()`)
+		b.until(`/^#explore=7x6x4:445[1-7]$/.test(location.hash) && document.getElementById("tree-moves").childElementCount === 0`)
 	}
 }
 
@@ -91,10 +91,9 @@ func TestTreeUnproved(t *testing.T) {
 // A broken position is said to be one, and German is spoken.
 func TestPageTreeWords(t *testing.T) {
 	b := open(t, Config{}, "/#tree=7x6x4:448")
-	b.says("#tree-status", "8")
-	b.until(`document.getElementById("tree-position").getAttribute("aria-invalid") === "true"`)
+	b.says("#problem", "8")
 	b.choose("language", "de")
-	b.says("#to-tree", "Suchbaum")
+	b.says("#tree summary", "Suchbaum")
 	b.run(`location.hash = "#tree=4455"`)
 	b.says("#tree-status", "Besuche; Rot gewinnt")
 }

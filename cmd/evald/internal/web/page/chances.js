@@ -32,6 +32,14 @@ export function certain(result) {
   return { text: say("chance.win.short", { side: say("side.initial." + kinds[side]) }), long: say("chance.wins", { side: sides()[side] }), kind: kinds[side] };
 }
 
+const results = { win: 1, draw: 0, loss: -1 };
+
+// verdict describes a result that is proved, "win", "draw" or "loss", or else a value; both are for the player, 1 or 2.
+export function verdict(player, value, proved) {
+  const forRed = player === 1 ? 1 : -1;
+  return proved ? certain(forRed * results[proved]) : chance(forRed * value);
+}
+
 // scored describes the exact score of a move of the side to move in a game: a draw, or the winner and the number of stones that it still has to
 // place.
 export function scored(game, score) {

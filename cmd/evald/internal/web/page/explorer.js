@@ -1,19 +1,18 @@
-// The explorer: a board for both sides, with the score of each move and how often it was played, and a tree of lines to keep.
+// Study: a board for both sides; beside it each move's value by two networks or searches and by the solver, and how often it was played, the
+// tree of a search, and lines to keep. The address is #explore=7x6x4:4455, or #tree=7x6x4:4455 if the tree is open; &a=default,0 and
+// &b=default,2000 are the networks of the columns and their visits.
 import { aborted, lines, patiently, post } from "./api.js";
 import { Board } from "./board.js";
 import { scored, sides } from "./chances.js";
+import { Column } from "./column.js";
 import { $, count, make, setText } from "./dom.js";
 import { Kept, split } from "./kept.js";
 import { enter, orderNote } from "./position.js";
 import { say } from "./strings.js";
+import { Tree } from "./tree.js";
 
-export const place = "explore"; // the address is #explore=7x6x4:4455
 const empty = "7x6x4:-";
-
-// address returns the address of a position in this view.
-export function address(position) {
-  return `#${place}=${position}`;
-}
+const searching = 2000; // visits of the second column
 
 export class Explorer {
   // The view calls report with an error to show, or null.
@@ -24,6 +23,16 @@ export class Explorer {
     this.scores = new Map(); // exact scores by position, as far as this page has received them
     this.board = new Board($("explore-board"), { played: (move) => this.play(move), key: (what) => what === "undo" && this.back() });
     this.kept = new Kept($("explore-tree"), $("explore-kept"), { go: (position) => this.go(position), value: (position) => this.verdict(position), report });
+    const models = [...new Set([config.model, ...config.networks, ...config.heuristics])];
+    const again = () => this.go(this.game.position);
+    this.columns = [
+      new Column("a", models, { model: config.model, visits: 0 }, config, again),
+      new Column("b", models, { model: config.model, visits: Math.min(searching, config.visits) }, config, again),
+    ];
+    this.tree = new Tree(config, models, (position) => this.address(position));
+    $("explore-played").hidden = !config.games;
+    $("tree").addEventListener("toggle", () => this.game && $("tree").open !== this.withTree && again());
+    $("exact-longer").addEventListener("click", () => this.solve());
     $("explore-keep").addEventListener("click", () => this.keep());
     $("explore-back").addEventListener("click", () => this.back());
     $("explore-note").addEventListener("change", () => this.kept.note(this.game.position, $("explore-note").value));
@@ -36,35 +45,52 @@ export class Explorer {
     });
   }
 
-  go(position) {
-    location.hash = address(position);
+  // address returns the address of a position in this view, with the visitor's choices.
+  address(position) {
+    return `#${$("tree").open ? "tree" : "explore"}=${position}` + this.columns.map((c) => c.written()).join("");
   }
 
-  // open shows a position of the address.
+  go(position) {
+    location.hash = this.address(position);
+  }
+
+  // open shows a position of the address. A later call takes the place of an unfinished one.
   async open(text) {
-    const wanted = text || this.game?.position || empty;
+    this.opening?.abort();
+    this.opening = new AbortController();
+    const { signal } = this.opening;
+    const ask = (position) => post("/ui/game", { position, human: [true, true] }, signal);
     try {
-      this.game = await post("/ui/game", { position: wanted, human: [true, true] });
+      this.game = await ask(text || this.game?.position || empty);
+      this.report(null);
     } catch (e) {
-      this.report(e);
-      if (!this.game && wanted !== empty) {
-        await this.open(empty);
-        this.report(e);
+      if (aborted(e)) {
+        return;
       }
-      return;
+      this.report(e);
+      this.game ??= await ask(empty);
     }
-    this.report(null);
-    this.draw();
-    this.look();
+    if (!signal.aborted) {
+      this.draw();
+      this.look();
+    }
   }
 
   // show opens or leaves the view; address is its part of the page's address. A hidden view sends no requests.
-  show(shown, address) {
-    if (shown) {
-      this.open(address.split("=")[1]);
-    } else {
+  show(shown, address, choices) {
+    if (!shown) {
       this.work.abort();
+      this.tree.show("");
+      return;
     }
+    const [view, position] = address.split("=");
+    this.withTree = view === "tree";
+    $("tree").open = this.withTree;
+    $("explore").classList.toggle("with-tree", this.withTree);
+    for (const column of this.columns) {
+      column.read(choices.get(column.name));
+    }
+    this.open(position);
   }
 
   async play(move) {
@@ -96,7 +122,7 @@ export class Explorer {
     setText($("explore-status"), g.result === "won" ? say("explore.won", { side: sides()[1 - g.side] }) :
       g.result === "draw" ? say("explore.drawn") : say("explore.moves", { side: sides()[g.side] }));
     $("explore-back").disabled = g.made === 0;
-    for (const [id, kind] of [["explore-play", "#"], ["explore-review", "#review="], ["explore-search", "#tree="]]) {
+    for (const [id, kind] of [["explore-play", "#"], ["explore-review", "#review="]]) {
       $(id).href = kind + g.position;
     }
     for (const [id, path] of [["explore-svg", "position.svg"], ["explore-png", "position.png"], ["explore-file", "game.txt"]]) {
@@ -109,25 +135,45 @@ export class Explorer {
     this.kept.show(g.rules, g.position);
   }
 
-  // row creates the row of a move: a button, its score, and the games in which it was played.
+  // row creates the row of a move: a button, what the columns think of it, its exact score, and the games in which it was played.
   row(name, legal) {
     if (!legal) {
       return null;
     }
+    const opinions = this.columns.map(() => make("td", { class: "opinion" }, "–"));
     const worth = make("td", { class: "exact-worth" }, "–"), games = make("td", { class: "games" });
     const move = make("th", { scope: "row" }, make("button", { type: "button", "data-move": name, "aria-label": say("explore.play", { move: name }) }, name));
-    const element = make("tr", {}, move, worth, games);
-    return { element, worth, games };
+    const element = make("tr", {}, move, ...opinions, worth, ...(this.config.games ? [games] : []));
+    return { element, opinions, worth, games };
   }
 
-  // look requests the exact scores of the moves, and how often they were played.
-  async look() {
+  // look requests what the columns think of the moves, how often they were played, their exact scores, and the tree if it is open.
+  look() {
     this.work.abort();
     this.work = new AbortController();
     const { signal } = this.work, game = this.game;
+    this.tree.show(this.withTree && !game.result ? game.position : "");
+    $("exact-longer").disabled = true;
     if (game.result) {
       return;
     }
+    const all = this.columns.map((column, i) => patiently(() => column.look(game, this.rows.map((r) => r?.opinions[i]), signal), signal, () => {}));
+    for (const work of [...all, this.count(game, signal), this.solve()]) {
+      work.catch((e) => aborted(e) || signal.aborted || this.report(e));
+    }
+  }
+
+  // count requests how often the moves were played.
+  async count(game, signal) {
+    if (this.config.games) {
+      const { moves } = await post("/ui/played", { position: game.position }, signal);
+      moves.forEach((m, a) => this.rows[a] && setText(this.rows[a].games, m.games ? say("explore.games", { n: count(m.games), share: Math.round(100 * (m.wins + m.draws / 2) / m.games) }) : ""));
+    }
+  }
+
+  // solve requests the exact scores that are not known yet.
+  async solve() {
+    const { signal } = this.work, game = this.game;
     const hear = (m) => {
       if (!signal.aborted && m.type === "exact") {
         this.scores.set(game.position, m);
@@ -135,20 +181,14 @@ export class Explorer {
         this.kept.values();
       }
     };
-    try {
-      if (this.config.games) {
-        const { moves } = await post("/ui/played", { position: game.position }, signal);
-        moves.forEach((m, a) => this.rows[a] && setText(this.rows[a].games, m.games ? say("explore.games", { n: count(m.games), share: Math.round(100 * (m.wins + m.draws / 2) / m.games) }) : ""));
-      }
-      const known = this.scores.get(game.position);
-      if (!known?.done) {
-        await patiently(() => lines("/ui/analyze", { position: game.position, visits: 0, solve: true, known: known?.scores }, signal, hear), signal, () => {});
-        this.fill(this.scores.get(game.position), true);
-      }
-    } catch (e) {
-      if (!aborted(e) && !signal.aborted) {
-        this.report(e);
-      }
+    $("exact-longer").disabled = true;
+    const known = this.scores.get(game.position);
+    if (!known?.done) {
+      this.fill(known);
+      await patiently(() => lines("/ui/analyze", { position: game.position, visits: 0, solve: true, known: known?.scores }, signal, hear), signal, () => {});
+      signal.throwIfAborted();
+      this.fill(this.scores.get(game.position), true);
+      $("exact-longer").disabled = Boolean(this.scores.get(game.position)?.done);
     }
   }
 

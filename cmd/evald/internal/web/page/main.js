@@ -10,14 +10,13 @@ import { explain } from "./words.js";
 
 // The views, with the keys of their names in strings.js.
 const names = {
-  play: "page.play", next: "page.learn", review: "review.name", puzzles: "puzzles.nav", drill: "drill.name", explore: "explore.name", tree: "tree.name",
-  service: "page.service", runs: "page.runs",
+  play: "page.play", next: "page.learn", review: "review.name", puzzles: "puzzles.nav", drill: "drill.name", explore: "page.study", service: "page.service",
+  runs: "page.runs",
 };
 
-// The modes that have several views.
-const modes = { learn: ["next", "review", "puzzles", "drill"], study: ["explore", "tree"] };
+const learning = ["next", "review", "puzzles", "drill"]; // the views of a mode
 
-const views = { learn: "next", study: "explore", training: "runs" }; // other names of views in addresses
+const views = { learn: "next", study: "explore", tree: "explore", training: "runs" }; // other names of views in addresses
 
 function report(error) {
   $("problem").hidden = !error;
@@ -102,7 +101,7 @@ async function main() {
   const later = (name, made, section = name) => new Later($(section), async () => made(await import(`./${name}.js`)));
   const shown = {
     next: later("next", (m) => new m.Next()), review: later("review", (m) => new m.Review(trail, report)), puzzles: later("puzzles", (m) => new m.Puzzles(trail, report)),
-    drill: later("drill", (m) => new m.Drill(report)), explore: later("explorer", (m) => new m.Explorer(config, report), "explore"), tree: later("tree", (m) => new m.TreeView(config)),
+    drill: later("drill", (m) => new m.Drill(report)), explore: later("explorer", (m) => new m.Explorer(config, report), "explore"),
   };
   if (config.service) {
     shown.service = later("service", (m) => new Dashboard(new m.Service(), m.serviceEvery));
@@ -128,10 +127,8 @@ async function main() {
     const wanted = place.split("=")[0];
     const named = Object.hasOwn(views, wanted) ? views[wanted] : wanted;
     const name = Object.hasOwn(shown, named) ? named : "play";
-    for (const [mode, own] of Object.entries(modes)) {
-      $("to-" + mode).setAttribute("aria-current", String(own.includes(name)));
-      document.querySelector(`.parts[data-mode=${mode}]`).hidden = !own.includes(name);
-    }
+    $("to-learn").setAttribute("aria-current", String(learning.includes(name)));
+    document.querySelector(".parts").hidden = !learning.includes(name);
     for (const view of Object.keys(names)) {
       $(view).hidden = view !== name;
       if (view === name) {

@@ -298,7 +298,7 @@ export class Play {
   async write(entry = "replace") {
     const address = format(this.game.position, this.players.named());
     $("to-play").href = address;
-    for (const [id, view] of [["review-this", "review"], ["to-study", "explore"], ["to-explore", "explore"], ["to-tree", "tree"]]) {
+    for (const [id, view] of [["review-this", "review"], ["to-explore", "explore"]]) {
       $(id).href = `#${view}=${this.game.position}`;
     }
     if (!this.visible) {

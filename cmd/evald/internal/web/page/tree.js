@@ -1,88 +1,68 @@
-// The tree of a search as nested lists that can be folded; the address is #tree=7x6x4:4455.
-import { Refusal, aborted, patiently, post } from "./api.js";
-import { certain, chance } from "./chances.js";
+// The tree of a search as nested lists that can be folded, beside the board in Study.
+import { aborted, patiently, post } from "./api.js";
+import { verdict } from "./chances.js";
 import { $, count, make, setText } from "./dom.js";
-import { enter, orderNote } from "./position.js";
 import { say } from "./strings.js";
 
 const sides = ["", "side.red", "side.yellow"]; // by player
 
-const results = { win: 1, draw: 0, loss: -1 };
-
-// verdict describes a proved result or a value of a player, 1 or 2, as Red's or Yellow's chances.
-function verdict(player, value, proved) {
-  const forRed = player === 1 ? 1 : -1;
-  return (proved ? certain(forRed * results[proved]) : chance(forRed * value)).long;
-}
-
-export class TreeView {
-  constructor(config) {
-    this.most = config.visits;
-    this.position = ""; // the last position shown
+export class Tree {
+  // models are the names of the networks and heuristics that may search. Tree calls address with a position for a link to it.
+  constructor(config, models, address) {
+    this.address = address;
+    $("tree-model").replaceChildren(...models.map((name) => make("option", {}, name)));
     for (const option of $("tree-visits").options) {
-      option.disabled = Number(option.value) > this.most;
+      option.disabled = Number(option.value) > config.visits;
     }
-    $("tree-form").addEventListener("submit", (e) => {
-      e.preventDefault();
-      enter($("tree-position"), (position) => {
-        const address = "#tree=" + position;
-        if (location.hash === address) {
-          this.search();
-        } else {
-          location.hash = address;
-        }
-      }, (error) => setText($("tree-status"), error.message));
-    });
-    $("tree-prove").addEventListener("change", () => this.search());
+    for (const id of ["tree-model", "tree-visits", "tree-prove"]) {
+      $(id).addEventListener("change", () => this.search());
+    }
     $("tree-unfold").addEventListener("click", () => this.fold(true));
     $("tree-fold").addEventListener("click", () => this.fold(false));
   }
 
-  // show opens or leaves the view; address is its part of the page's address.
-  show(shown, address) {
-    this.stop?.abort();
-    this.position = shown ? address.split("=")[1] || this.position || "-" : this.position;
-    if (shown) {
-      $("tree-position").value = this.position;
+  // show shows the tree of a position, or of none if the game is over or the tree is closed.
+  show(position) {
+    if (position !== this.position || !position) {
+      this.position = position;
       this.search();
     }
   }
 
   async search() {
     this.stop?.abort();
+    $("tree-moves").replaceChildren();
+    if (!this.position) {
+      setText($("tree-status"), "");
+      return;
+    }
     this.stop = new AbortController();
     const { signal } = this.stop;
     const busy = (e) => setText($("tree-status"), e.message);
     setText($("tree-status"), say("tree.searching"));
-    $("tree-moves").replaceChildren();
-    $("tree-position").removeAttribute("aria-invalid");
-    const request = { position: this.position, visits: Math.min(this.most, Number($("tree-visits").value)), unproved: !$("tree-prove").checked };
+    const request = {
+      position: this.position, model: $("tree-model").value, visits: Number($("tree-visits").value), unproved: !$("tree-prove").checked,
+    };
     try {
       this.draw(await patiently(() => post("/ui/tree", request, signal), signal, busy));
     } catch (e) {
       if (!aborted(e)) {
         setText($("tree-status"), e.message);
-        $("tree-position").setAttribute("aria-invalid", String(e instanceof Refusal && e.field === "position"));
       }
     }
   }
 
   draw(tree) {
-    const root = { visits: count(tree.visits), value: verdict(tree.to_move, tree.value, tree.proved) };
+    const root = { visits: count(tree.visits), value: verdict(tree.to_move, tree.value, tree.proved).long };
     const none = tree.moves.length ? "" : " " + say("tree.none", { line: tree.pv });
-    const field = $("tree-position");
-    if (field.value === this.position && document.activeElement !== field) { // the address may have another form; who types is not disturbed
-      field.value = tree.position;
-    }
-    this.position = tree.position;
-    setText($("tree-status"), [say("tree.root", root) + none, orderNote(tree.position)].join(" ").trim());
+    setText($("tree-status"), say("tree.root", root) + none);
     const [rules, moves] = tree.position.split(":");
     const joint = /\d\d\.|\.\d/.test(moves) || tree.pv.includes(".") ? "." : "";
     const most = Math.max(1, ...tree.moves.map((m) => m.visits));
     // item returns the element of a move with the moves after it; before are the moves before it.
     const item = (m, before, depth = 0) => {
       const path = before === "-" ? m.move : before + joint + m.move;
-      const value = verdict(m.player, m.value, m.proved);
+      const value = verdict(m.player, m.value, m.proved).long;
       const bar = make("meter", { min: 0, max: most, value: Math.min(m.visits, most), "aria-hidden": "true" });
       const words = [
         make("span", { class: "tree-move" }, make("span", { class: "disc s" + m.player, "aria-hidden": "true" }), make("span", { class: "unseen" }, say(sides[m.player])), " ", m.move,
@@ -92,7 +72,7 @@ export class TreeView {
         make("span", {}, value), bar,
       ];
       words[0].style.setProperty("--depth", String(depth));
-      const to = make("a", { href: `#${rules}:${path}`, "aria-label": `${say("tree.play")}: ${path}` }, "\u2192");
+      const to = make("a", { href: this.address(`${rules}:${path}`), "aria-label": `${say("tree.play")}: ${path}` }, "\u2192");
       if (!m.moves) {
         return make("li", { class: m.line ? "main" : "" }, make("div", { class: "leaf" }, ...words), to, ...rest(m.left_out, depth + 1));
       }
