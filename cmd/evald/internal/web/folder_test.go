@@ -122,6 +122,19 @@ func TestFolder(t *testing.T) {
 		if end.Type != "end" {
 			t.Errorf("%s: an analysis ends with %+v", network, end)
 		}
+		for address, shows := range map[string]string{
+			"#review=4x4x4:1122334": `!document.getElementById("review-result").hidden`,
+			"#puzzles":              `document.querySelectorAll("#puzzle-board button").length === 7`,
+			"#learn":                `document.querySelectorAll("#next .steps li").length > 2`,
+			"#drill":                `document.getElementById("drill-said").textContent.length > 10`,
+			"#tree=7x6x4:737131132565777174566": `document.querySelectorAll("#tree-moves li").length > 1 &&
+				[...document.querySelectorAll("#explore-moves tr")].every((r) => /%|wins|draw/.test(r.cells[1].textContent) && /wins in|draw/.test(r.cells[3].textContent))`,
+		} {
+			b.run(fmt.Sprintf("location.hash = %q", address))
+			b.until(shows)
+		}
+		b.run(`location.hash = "#7x6x4:-"`)
+		b.until(`!document.getElementById("play").hidden`)
 		puzzles := valueOf[int](b, `import("./ui/api.js").then((a) => a.text("/ui/puzzles")).then((text) => text.split("\n").length)`, chromedp.EvalAwaitPromise)
 		if puzzles < 1000 {
 			t.Errorf("%s: %d lines of puzzles", network, puzzles)
