@@ -139,7 +139,7 @@ func valuesOf(v *kong.Value, prefix string) []string {
 			}
 		}
 		all = append(all, agent.Names()...)
-	case v.Tag.Type == "path" || v.Tag.Type == "existingfile" || v.Name == "file" || v.Name == "config":
+	case v.Tag.Type == "path" || v.Tag.Type == "existingfile" || v.Tag.Type == "records" || v.Name == "file" || v.Name == "config":
 		return []string{anyFile}
 	}
 	for i, one := range all {

@@ -5,6 +5,9 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
+
+	"github.com/evald/evald/engine/durable"
 )
 
 // The program that make run builds has the tag first. It evaluates, searches, solves and plays. It lacks what trains and
@@ -35,5 +38,24 @@ func (leftOut) Run() error { return errLeftOut }
 type joinFlags struct {
 	Join string `placeholder:"URL" help:"Play games for the learner at this NATS server. This program cannot."`
 }
+
+// recordFiles are the files of the operating system: the client of buckets is left out.
+type recordFiles struct{ durable.FS }
+
+func newRecordFiles(context.Context) *recordFiles { return &recordFiles{durable.OS} }
+
+// Expand refuses paths of buckets.
+func (recordFiles) Expand(paths []string) ([]string, error) {
+	if slices.ContainsFunc(paths, isBucket) {
+		return nil, errLeftOut
+	}
+	return paths, nil
+}
+
+// Put refuses the copy.
+func (recordFiles) Put(string, string) (bool, error) { return false, errLeftOut }
+
+// Close does nothing.
+func (recordFiles) Close() error { return nil }
 
 func (c *selfplayCmd) work(context.Context, streams) error { return errLeftOut }

@@ -155,6 +155,7 @@ var mappers = []kong.Option{
 	choices(mcts.ParseSelection),
 	choices(func(name string) (ask.Priors, bool) { return ask.Priors(name), true }),
 	kong.TypeMapper(reflect.TypeFor[solver.Nodes](), nodesMapper{}),
+	kong.NamedMapper("records", recordsMapper{}),
 }
 
 // choices reads flags of a type whose values are words: those of the flag's tag enum or choices.

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/record"
 )
@@ -28,24 +30,27 @@ func boardsIn(flag, text string) (game.Mix, []*game.Board, error) {
 	return mix, boards, nil
 }
 
-// folderOf returns the folder of a game: out itself if there is only one game, else the subfolder with the game's name.
+// folderOf returns the folder of a game, which may be one of a bucket: out itself if there is only one game or out is "", else the subfolder with the game's name.
 func folderOf(mix game.Mix, out string, r game.Rules) string {
-	if len(mix) == 1 {
+	if len(mix) == 1 || out == "" {
 		return out
+	}
+	if isBucket(out) {
+		return strings.TrimSuffix(out, "/") + "/" + r.String()
 	}
 	return filepath.Join(out, r.String())
 }
 
 // filesOf assigns each file of records, or of exact scores, to the game of its first record or line, and returns the files of each game of
 // mix. text is the value of --rules, for errors. A single game gets all files unchecked; they are checked when they are read.
-func filesOf(mix game.Mix, text string, files []string, exactScores bool) ([][]string, error) {
+func filesOf(from durable.FS, mix game.Mix, text string, files []string, exactScores bool) ([][]string, error) {
 	of := make([][]string, len(mix))
 	if len(mix) == 1 {
 		of[0] = files
 		return of, nil
 	}
 	for _, file := range files {
-		rules, err := rulesOf(file, exactScores)
+		rules, err := rulesOf(from, file, exactScores)
 		if err != nil {
 			return nil, err
 		}
@@ -59,8 +64,8 @@ func filesOf(mix game.Mix, text string, files []string, exactScores bool) ([][]s
 }
 
 // filesOfAll is filesOf, except that a game without a file is an error.
-func filesOfAll(mix game.Mix, text string, files []string, exactScores bool) ([][]string, error) {
-	of, err := filesOf(mix, text, files, exactScores)
+func filesOfAll(from durable.FS, mix game.Mix, text string, files []string, exactScores bool) ([][]string, error) {
+	of, err := filesOf(from, mix, text, files, exactScores)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +76,7 @@ func filesOfAll(mix game.Mix, text string, files []string, exactScores bool) ([]
 }
 
 // rulesOf returns the rules of a file's first record.
-func rulesOf(file string, exactScores bool) (rules game.Rules, err error) {
+func rulesOf(from durable.FS, file string, exactScores bool) (rules game.Rules, err error) {
 	var r interface {
 		Next(*record.Record) error
 		Close() error
@@ -79,7 +84,7 @@ func rulesOf(file string, exactScores bool) (rules game.Rules, err error) {
 	if exactScores {
 		r, err = record.OpenSolved(file)
 	} else {
-		r, err = record.Open(file)
+		r, err = record.OpenIn(from, file)
 	}
 	if err != nil {
 		return rules, err

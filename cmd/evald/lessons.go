@@ -88,7 +88,7 @@ func (c *trainCmd) share(games game.Mix, all lessons) error {
 			return err
 		}
 	}
-	files, err := filesOfAll(games, c.Rules, c.Files, c.Task == "exact")
+	files, err := filesOfAll(c.source, games, c.Rules, c.Files, c.Task == "exact")
 	for i := range files {
 		all[i].files = files[i]
 	}

@@ -19,8 +19,9 @@ import (
 )
 
 type mergeCmd struct {
-	Files   []string `arg:"" type:"existingfile" help:"Records of exact results, such as those of evald positions --train."`
-	Out     string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"Folder of the merged records, merged-NUMBER.parquet."`
+	Files []string `arg:"" type:"records" help:"Records of exact results, such as those of evald positions --train; also s3://BUCKET/FOLDER or s3://BUCKET/FILE.parquet."`
+	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"Folder of the merged records, merged-NUMBER.parquet."`
+	copyFlag
 	Rules   string   `default:"7x6x4" help:"The game: columns x rows x in-a-row; or several, each with its share of --records, such as 5x4x4,6x5x4=2,7x6x4=2.5, and each with a folder of its own; or any, 48 games for one network to learn."`
 	Without []string `type:"existingfile" placeholder:"SET" help:"Leave out the positions of these files and their mirror images: sets that measure networks, in the formats of evald score."`
 	Records *int     `range:"1 to 1000000000" placeholder:"N" help:"Draw this number of records, instead of taking each position once."`
@@ -49,7 +50,12 @@ func (c *mergeCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	files, err := filesOfAll(mix, c.Rules, c.Files, false)
+	from := newRecordFiles(ctx)
+	defer from.Close()
+	if c.Files, err = from.Expand(c.Files); err != nil {
+		return err
+	}
+	files, err := filesOfAll(from, mix, c.Rules, c.Files, false)
 	if err != nil {
 		return err
 	}
@@ -60,10 +66,11 @@ func (c *mergeCmd) Run(ctx context.Context, s streams) error {
 	for i, board := range boards {
 		one := *c
 		one.Rules, one.Files, one.Out = board.Rules().String(), files[i], folderOf(mix, c.Out, board.Rules())
+		one.CopyTo = folderOf(mix, c.CopyTo, board.Rules())
 		if counts != nil {
 			one.Records = &counts[i]
 		}
-		if err := one.mergeGame(ctx, s, board); err != nil {
+		if err := one.mergeGame(ctx, s, from, board); err != nil {
 			return err
 		}
 	}
@@ -71,7 +78,7 @@ func (c *mergeCmd) Run(ctx context.Context, s streams) error {
 }
 
 // mergeGame merges the records of one game.
-func (c *mergeCmd) mergeGame(ctx context.Context, s streams, board *game.Board) error {
+func (c *mergeCmd) mergeGame(ctx context.Context, s streams, from *recordFiles, board *game.Board) error {
 	shares, err := c.shares(board)
 	if err != nil {
 		return err
@@ -99,7 +106,12 @@ func (c *mergeCmd) mergeGame(ctx context.Context, s streams, board *game.Board) 
 	config.Importance = checksum
 	err = durable.KeepConfig(dir.Path("merge.json"), config)
 	if err == nil {
-		err = c.merge(ctx, s, labels.NewPool(board, without), learner, shares)
+		pool := labels.NewPool(board, without)
+		pool.Files = from
+		err = c.merge(ctx, s, pool, learner, shares)
+	}
+	if err == nil && c.CopyTo != "" {
+		err = c.copyFiles(ctx, s, from, c.Out, "merged-*.parquet")
 	}
 	return errors.Join(err, dir.Close())
 }

@@ -60,7 +60,7 @@ func (c *positionsCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	files, err := filesOf(mix, c.Rules, c.Files, false)
+	files, err := filesOf(durable.OS, mix, c.Rules, c.Files, false)
 	if err != nil {
 		return err
 	}

@@ -133,10 +133,10 @@ func isPath(flag *kong.Flag) bool {
 	return slices.Contains([]string{"path", "existingfile"}, flag.Tag.Type)
 }
 
-// relativePaths returns paths relative to a folder, where that is possible.
+// relativePaths returns paths relative to a folder, where that is possible. Those of buckets stay as they are.
 func relativePaths(dir string, paths []string) (relative []string) {
 	for _, path := range paths {
-		if r, err := filepath.Rel(dir, path); err == nil && path != "" {
+		if r, err := filepath.Rel(dir, path); err == nil && !isBucket(path) && path != "" {
 			path = filepath.ToSlash(r)
 		}
 		relative = append(relative, path)
@@ -147,8 +147,10 @@ func relativePaths(dir string, paths []string) (relative []string) {
 // resolvePaths is the reverse of relativePaths.
 func resolvePaths(dir string, relative []string) (paths []string) {
 	for _, path := range relative {
-		if path = filepath.FromSlash(path); path != "" && !filepath.IsAbs(path) {
-			path = filepath.Join(dir, path)
+		if !isBucket(path) {
+			if path = filepath.FromSlash(path); path != "" && !filepath.IsAbs(path) {
+				path = filepath.Join(dir, path)
+			}
 		}
 		paths = append(paths, path)
 	}

@@ -37,7 +37,7 @@ var runFlagsOf = map[string]map[string]string{
 	"selfplay": {
 		again: "backend model mirror rules visits fast-visits full-share selection explore noise alpha discount openings opening-plies temperature temperature-plies resign policy seed exact cpu-path",
 		free:  "games",
-		apart: "out gpus ort at-once batch remember join nats-creds tls-ca spool",
+		apart: "out copy-to gpus ort at-once batch remember join nats-creds tls-ca spool",
 	},
 	"match": {
 		again: "rules openings opening-plies seed", free: "games sprt",

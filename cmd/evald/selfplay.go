@@ -21,8 +21,9 @@ type selfplayCmd struct {
 	backend
 	selfplayFlags
 	joinFlags
-	Out   string `short:"o" without:"join" type:"path" placeholder:"DIR" help:"Folder of the records. The same command, also with more --games, resumes an interrupted or killed run. With several games, each has a folder of its own in it."`
-	Games int    `range:"1 to 1000000000" without:"join" default:"1000" help:"Number of games."`
+	Out string `short:"o" without:"join" type:"path" placeholder:"DIR" help:"Folder of the records. The same command, also with more --games, resumes an interrupted or killed run. With several games, each has a folder of its own in it."`
+	copyFlag
+	Games int `range:"1 to 1000000000" without:"join" default:"1000" help:"Number of games."`
 }
 
 // selfplayFlags describe how games are played.
@@ -127,6 +128,7 @@ type boardRun struct {
 	board *game.Board
 	games int
 	dir   string
+	copyFlag
 }
 
 // runs divides --games among the boards by the shares of --rules.
@@ -138,7 +140,7 @@ func (c *selfplayCmd) runs() (runs []boardRun, err error) {
 	counts := mix.Counts(c.Games)
 	for i, board := range boards {
 		if counts[i] > 0 {
-			runs = append(runs, boardRun{board, counts[i], folderOf(mix, c.Out, board.Rules())})
+			runs = append(runs, boardRun{board, counts[i], folderOf(mix, c.Out, board.Rules()), copyFlag{folderOf(mix, c.CopyTo, board.Rules())}})
 		}
 	}
 	return runs, nil
@@ -175,8 +177,12 @@ func (c *selfplayCmd) play(ctx context.Context, s streams, e *open.Opened, path 
 	if r.dir != c.Out {
 		on = config.Rules + ": "
 	}
-	_, err = fmt.Fprintf(s.out, "%s%d games, of which %d were played now, in %v%s\n", on, r.games, last.Played, last.Elapsed.Round(time.Millisecond), last.Share(config))
-	return err
+	if _, err = fmt.Fprintf(s.out, "%s%d games, of which %d were played now, in %v%s\n", on, r.games, last.Played, last.Elapsed.Round(time.Millisecond), last.Share(config)); err != nil || r.CopyTo == "" {
+		return err
+	}
+	to := newRecordFiles(ctx)
+	defer to.Close()
+	return r.copyFiles(ctx, s, to, r.dir, "games-*.parquet")
 }
 
 // resume opens the evaluator with the CPU path of the run in dir. For a new run it chooses a path. It returns the path that the run

@@ -31,7 +31,7 @@ import (
 )
 
 type trainCmd struct {
-	Files []string `arg:"" optional:"" type:"existingfile" help:"Records to learn from (Parquet), or exact scores (lines of evald solve --scores); each file is of one game."`
+	Files []string `arg:"" optional:"" type:"records" help:"Records to learn from (Parquet), also s3://BUCKET/FOLDER or s3://BUCKET/FILE.parquet, or exact scores (lines of evald solve --scores); each file is of one game."`
 	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" run:"-" help:"The run's folder. An interrupted or killed run is resumed, and its files and other flags may then be left out. --trainer, --test, --save and --plot may be given anew, and the files, if they have moved; other flags with another value are an error."`
 	Task  string   `run:"fixed" enum:"all,exact,gameover" default:"all" help:"all: learn from records, with all losses. exact: the same from exact scores. gameover: only the gameover head, from random positions."`
 
@@ -58,6 +58,8 @@ type trainCmd struct {
 	Test       int           `run:"change" range:"0 to 1073741824" needs:"task=gameover" default:"100000" help:"For gameover: measure the network at the end on this number of other positions, in the proportions of random games."`
 	Save       time.Duration `run:"change" range:"0s to 8760h" default:"1m" help:"Time between saves of the run; a kill loses at most this much."`
 	Plot       string        `run:"change" type:"path" placeholder:"F.svg" help:"Draw the run's losses and accuracy."`
+
+	source *recordFiles // of Files
 }
 
 // Validate checks the flags before anything is read.
@@ -94,6 +96,11 @@ func (c *trainCmd) Run(ctx context.Context, s streams, line *kong.Context) error
 	games, err := game.ParseMix(c.Rules)
 	if err != nil {
 		return usage("--rules: %w", err)
+	}
+	c.source = newRecordFiles(ctx)
+	defer c.source.Close()
+	if c.Files, err = c.source.Expand(c.Files); err != nil {
+		return err
 	}
 	if _, err := os.Stat(c.Out); errors.Is(err, fs.ErrNotExist) {
 		defer os.Remove(c.Out) // this removes only an empty folder
@@ -207,7 +214,7 @@ func (c *trainCmd) records(b *game.Board, files []string) (records *train.Record
 	if err != nil {
 		return nil, fmt.Errorf("--without: %w", err)
 	}
-	options := train.RecordOptions{Seed: c.Seed, Heuristics: c.Heuristics, QShare: c.QShare, HeldOut: c.HeldOut, Without: without}
+	options := train.RecordOptions{Seed: c.Seed, Heuristics: c.Heuristics, QShare: c.QShare, HeldOut: c.HeldOut, Files: c.source, Without: without}
 	if c.Task == "exact" {
 		records, err = train.OpenSolved(b, options, files...)
 	} else {
@@ -224,6 +231,12 @@ func (c *trainCmd) records(b *game.Board, files []string) (records *train.Record
 
 // checkKind refuses a file of records if --task wants exact scores, and the reverse.
 func (c *trainCmd) checkKind(file string) error {
+	switch {
+	case isBucket(file) && c.Task == "exact":
+		return fmt.Errorf("exact scores %s: only records are read from buckets: copy the file to a folder", file)
+	case isBucket(file):
+		return nil // opening it checks it
+	}
 	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
 		return err // if it is not a regular file, opening it fails later
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/record"
@@ -19,6 +20,8 @@ import (
 
 // Pool is a set of positions with exact results, in which mirror images are equal. A position takes 56 bytes.
 type Pool struct {
+	Files durable.FS // of the added records; nil is the operating system's
+
 	Read    int // number of added records
 	LeftOut int // records whose position is in the excluded set
 
@@ -50,7 +53,7 @@ func NewPool(b *game.Board, without score.Set) *Pool { return &Pool{board: b, wi
 // It ignores finished games and records of weight 0.
 // progress is called with the number of records read so far.
 func (p *Pool) Add(ctx context.Context, path string, progress func(read int)) error {
-	r, err := record.Open(path)
+	r, err := record.OpenIn(p.Files, path)
 	if err != nil {
 		return err
 	}

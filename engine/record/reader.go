@@ -39,8 +39,11 @@ type Reader struct {
 // Open opens each file once, compares its checksum and counts its rows. The error names the file that is damaged or has no records.
 func Open(paths ...string) (*Reader, error) { return OpenIn(durable.OS, paths...) }
 
-// OpenIn is Open in any file system.
+// OpenIn is Open in any file system; nil is the operating system's.
 func OpenIn(files durable.FS, paths ...string) (*Reader, error) {
+	if files == nil {
+		files = durable.OS
+	}
 	r := &Reader{files: files, paths: paths, sealed: true}
 	for _, path := range paths {
 		f, err := openShard(files, path, true)

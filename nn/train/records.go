@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/record"
@@ -60,16 +61,17 @@ type Records struct {
 // errors of the network that searched. foretold converts the value to three probabilities. A result that a solver has proved is the target
 // for every s.
 type RecordOptions struct {
-	Seed       uint64    // of the order
-	Heuristics bool      // also use records answered by a heuristic, not only those of a network, a search or a solver
-	QShare     float64   // weight of q in the target of win, draw and loss, 0 to 1
-	Without    score.Set // positions on which networks are measured; records of these positions are an error
-	HeldOut    float64   // share of the games that are held out, at least 0 and below 1; the same seed and files hold out the same games
+	Seed       uint64     // of the order
+	Heuristics bool       // also use records answered by a heuristic, not only those of a network, a search or a solver
+	QShare     float64    // weight of q in the target of win, draw and loss, 0 to 1
+	Without    score.Set  // positions on which networks are measured; records of these positions are an error
+	Files      durable.FS // of the records; nil is the operating system's
+	HeldOut    float64    // share of the games that are held out, at least 0 and below 1; the same seed and files hold out the same games
 }
 
 // OpenRecords opens files of records of one game, and reads them once to check them. The caller must close the Records.
 func OpenRecords(b *game.Board, o RecordOptions, paths ...string) (*Records, error) {
-	reader, err := record.Open(paths...)
+	reader, err := record.OpenIn(o.Files, paths...)
 	if err != nil {
 		return nil, err
 	}
