@@ -38,7 +38,7 @@ const wonScore = 1e6
 const abTable = 1 << 18 // entries, 64 bytes each
 
 func newAlphaBeta(s Spec, _ Shared) (Agent, error) {
-	return &alphaBeta{time: s.Time, score: heuristic.NewBitsquares(heuristic.DefaultPower), table: make([]abEntry, abTable)}, nil
+	return &alphaBeta{time: s.Time, score: heuristic.NewBitsquares(s.Heuristic.Value("power")), table: make([]abEntry, abTable)}, nil
 }
 
 func (a *alphaBeta) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
