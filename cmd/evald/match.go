@@ -33,7 +33,7 @@ type matchCmd struct {
 	Seed         uint64    `help:"Random seed of the openings and of the agents; in each game the agents have other seeds."`
 	Out          string    `short:"o" type:"path" placeholder:"F.parquet" help:"Write the games to this file, one row each. The same command, also with more --games, resumes an interrupted or killed match."`
 	SPRT         []float64 `range:"-10000 to 10000" name:"sprt" placeholder:"ELO0,ELO1" help:"For two agents: stop as soon as a sequential test with errors of 5% decides whether the first is ELO0 or ELO1 better than the second; --games is the maximum."`
-	Tune         []string  `enum:"cpuct,fpu" without:"sprt,out,openings,opening-plies,grow-book,plot" placeholder:"cpuct,fpu" help:"Find these constants of the search for the network of one mcts agent, with --games games (600 are a good start) against the usual constants, and write them into the network's file, where searches read them: cpuct is exploration, fpu the reduction of the value of moves without visits."`
+	Tune         []string  `without:"sprt,out,openings,opening-plies,grow-book,plot" placeholder:"NAME[=LOW:HIGH],.." help:"Find the best values of one or two numbers of one agent, such as cpuct and fpu of mcts or power and width of uct-bitsquares, with --games games (600 are a good start) against the agent as it is; the range is a quarter to four times the usual value unless it is given. cpuct (exploration) and fpu (the reduction of the value of moves without visits) are written into the file of the network of an mcts agent, where searches read them. Of all others the agent is printed."`
 	GrowBook     string    `type:"path" placeholder:"F.book" help:"Add the results of the searches to this opening book, a new one if the file does not exist. Agents with book=F.book use it."`
 	GrowVisits   int       `range:"1 to 4294967295" needs:"grow-book" default:"1000" help:"Minimum number of visits of the book's positions. Others are not added, and those in the book are removed."`
 	Plot         string    `type:"path" placeholder:"F.svg" help:"Draw the scores of all pairs."`
@@ -137,22 +137,30 @@ func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, 
 		return nil, "", err
 	}
 	for i, text := range c.Agents {
-		if specs[i], err = play.ParseAgent(text); err != nil {
-			return nil, "", usageError{err}
-		}
-		// The table names the network.
-		specs[i] = shared.Choose(specs[i])
-		a, err := agent.New(specs[i], shared) // so that errors appear before the match begins
-		if err == nil {
-			err = agent.Supports(a, m.Board)
-		}
-		if err != nil {
-			return nil, "", fmt.Errorf("agent %s: %w", short.Quote(text), err)
+		if specs[i], _, err = agentOf(text, m.Board, shared); err != nil {
+			return nil, "", err
 		}
 	}
 	m.Players = arena.Players(specs, shared)
 	source, err = c.openings(ctx, m, notes)
 	return m, source, err
+}
+
+// agentOf reads an agent, with the network that evald chooses, and makes it, so that errors appear before a match begins.
+func agentOf(text string, b *game.Board, shared agent.Shared) (agent.Spec, agent.Agent, error) {
+	spec, err := play.ParseAgent(text)
+	if err != nil {
+		return spec, nil, usageError{err}
+	}
+	spec = shared.Choose(spec)
+	a, err := agent.New(spec, shared)
+	if err == nil {
+		err = agent.Supports(a, b)
+	}
+	if err != nil {
+		err = fmt.Errorf("agent %s: %w", short.Quote(text), err)
+	}
+	return spec, a, err
 }
 
 // errDecided ends a match after its sequential test has reached a verdict.
