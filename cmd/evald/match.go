@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -16,10 +15,8 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/stream"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/arena"
-	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
-	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/mcts/opening"
 	"github.com/evald/evald/engine/short"
 )
@@ -40,8 +37,7 @@ type matchCmd struct {
 	JSON         bool      `help:"Write JSON instead of tables."`
 	processors
 
-	book  *opening.Book // the book of --grow-book
-	grown *durable.File // its new version; the lock keeps other matches from growing it
+	grown *growingBook // the book of --grow-book
 }
 
 func (*matchCmd) Help() string {
@@ -64,13 +60,11 @@ func (c *matchCmd) Run(ctx context.Context, s streams) error {
 	if len(c.Tune) > 0 {
 		return c.tune(ctx, s)
 	}
-	if c.GrowBook != "" {
-		var err error
-		if c.grown, err = durable.Create(c.GrowBook); err != nil {
-			return fmt.Errorf("--grow-book: %w", err)
+	defer func() {
+		if c.grown != nil {
+			c.grown.release()
 		}
-		defer func() { c.grown.Abort() }()
-	}
+	}()
 	m, source, err := c.match(ctx, s.err)
 	if err != nil {
 		return err
@@ -84,7 +78,7 @@ func (c *matchCmd) Run(ctx context.Context, s streams) error {
 		run.record, run.games = record, record.Games()
 	}
 	c.describe(s.err, m, source, len(run.games))
-	run.start, run.before, run.saved = time.Now(), len(run.games), time.Now()
+	run.start, run.before = time.Now(), len(run.games)
 	if run.verdict() == arena.Undecided {
 		err = m.Run(ctx, run.games, run.add)
 	}
@@ -242,13 +236,15 @@ type matchRun struct {
 	games    []arena.Game
 	before   int // number of games in the record at the start
 	start    time.Time
-	saved    time.Time // when the book was last saved
 	progress *progress
 }
 
 // close completes the record and the book, if there are any.
 func (r *matchRun) close() error {
-	err := r.saveBook()
+	var err error
+	if r.grown != nil {
+		err = r.grown.save()
+	}
 	if r.record != nil {
 		err = errors.Join(err, r.record.Close())
 	}
@@ -264,8 +260,8 @@ func (r *matchRun) add(g arena.Game) error {
 	} else {
 		r.games = append(r.games, g)
 	}
-	if time.Since(r.saved) > bookEvery {
-		if err := r.saveBook(); err != nil {
+	if r.grown != nil && r.grown.due() {
+		if err := r.grown.save(); err != nil {
 			return err
 		}
 	}
@@ -336,16 +332,14 @@ func (r *matchRun) show(w io.Writer) error {
 func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
 	shared := play.Batched(shareAgents(c.processors, notes), nil)
 	books := play.Once(func(path string) (*opening.Book, error) {
-		book, err := opening.Load(path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && path == c.GrowBook:
-			book = opening.New(b)
-		case err != nil:
-			return nil, err
-		case book.Rules() != b.Rules():
-			return nil, fmt.Errorf("opening book %s: is for %v, and this is a match of %v", path, book.Rules(), b.Rules())
+		if path == c.GrowBook {
+			return c.grown.Book, nil
 		}
-		return book, nil
+		book, err := opening.Load(path)
+		if err == nil {
+			err = isFor(path, book, b)
+		}
+		return book, err
 	})
 	shared.Books = func(path string) (*opening.Book, error) {
 		path, err := filepath.Abs(path) // different paths of a file give the same book
@@ -357,33 +351,10 @@ func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
 	if c.GrowBook == "" {
 		return shared, nil
 	}
-	book, err := shared.Books(c.GrowBook)
-	if err != nil {
+	var err error
+	if c.grown, err = growBook(c.GrowBook, b, c.GrowVisits); err != nil {
 		return shared, fmt.Errorf("--grow-book: %w", err)
 	}
-	c.book = book
-	shared.Searched = func(t *mcts.Tree) { book.Add(t, c.GrowVisits) }
+	shared.Searched = c.grown.add
 	return shared, nil
-}
-
-// bookEvery is the time between two saves of a growing book. A killed match loses at most the book's growth in this time.
-const bookEvery = time.Minute
-
-func (r *matchRun) saveBook() error {
-	if r.book == nil {
-		return nil
-	}
-	r.saved = time.Now()
-	r.book.Prune(r.GrowVisits)
-	if err := r.book.Write(r.grown); err != nil {
-		return err
-	}
-	if err := r.grown.Commit(); err != nil {
-		return err
-	}
-	next, err := durable.Create(r.GrowBook)
-	if err == nil {
-		r.grown = next
-	}
-	return err
 }

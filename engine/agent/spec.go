@@ -57,6 +57,11 @@ func (s Spec) Deterministic() error {
 	return fmt.Errorf("agent %s %s", s, why)
 }
 
+// Tree reports whether the agent searches a tree, which can begin with an opening book and extend one.
+func (s Spec) Tree() bool {
+	return s.Name == "mcts" || s.Name == "gumbel" || s.Name == "uct" || strings.HasPrefix(s.Name, "uct-")
+}
+
 // Symmetric reports whether the agent plays mirrored moves in mirrored positions.
 func (s Spec) Symmetric() bool { return s.Name == "policy" }
 
