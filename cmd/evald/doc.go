@@ -20,6 +20,7 @@
 //	play.go, show.go, page.go                games on the terminal; pictures of positions; the page without a server
 //	match.go, matchtable.go                  matches, their table
 //	matchtune.go                             constants of searches, by games
+//	growbook.go                              an agent's games against itself, for an opening book
 //	prove.go                                 an agent against every play
 //	kaggle.go                                Kaggle
 //	selfplay.go, cluster.go                  self-play, here and on many machines

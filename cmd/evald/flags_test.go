@@ -229,7 +229,7 @@ func TestManual(t *testing.T) {
 // Help fits terminals of 60 columns, except for what must not be broken.
 func TestNarrowHelp(t *testing.T) {
 	t.Setenv("COLUMNS", "60")
-	for _, command := range []string{"", "eval", "search", "analyze", "solve", "positions", "score", "play", "show", "match", "prove", "train", "selfplay", "learn", "serve", "kaggle pack", "model import", "help"} {
+	for _, command := range []string{"", "eval", "search", "analyze", "solve", "positions", "score", "play", "show", "match", "grow-book", "prove", "train", "selfplay", "learn", "serve", "kaggle pack", "model import", "help"} {
 		for line := range strings.Lines(must(t, "", append(strings.Fields(command), "--help")...)) {
 			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 60 && !strings.HasPrefix(line, "Run ") {
 				t.Errorf("evald %s --help: %d columns: %s", command, n, line)

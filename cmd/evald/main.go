@@ -38,6 +38,7 @@ type cli struct {
 	Show      showCmd      `cmd:"" help:"Draw a position: as text, SVG or PNG."`
 	Page      pageCmd      `cmd:"" help:"Write the page that plays without a server, as files for any server of files."`
 	Match     matchCmd     `cmd:"" help:"Play matches between agents, with a table of Elo ratings and the games as Parquet."`
+	GrowBook  growBookCmd  `cmd:"" name:"grow-book" help:"Extend an opening book by an agent's games against itself."`
 	Prove     proveCmd     `cmd:"" help:"Let an agent play against every play of the other side, and find its first mistakes."`
 	Train     trainCmd     `cmd:"" help:"Train a network on records, or its gameover head on random positions."`
 	Kaggle    kaggleCmd    `cmd:"" help:"Compete in Kaggle's ConnectX: with an archive to submit, or an agent at a URL."`

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -16,10 +15,8 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/stream"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/arena"
-	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
-	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/mcts/opening"
 	"github.com/evald/evald/engine/short"
 )
@@ -33,15 +30,14 @@ type matchCmd struct {
 	Seed         uint64    `help:"Random seed of the openings and of the agents; in each game the agents have other seeds."`
 	Out          string    `short:"o" type:"path" placeholder:"F.parquet" help:"Write the games to this file, one row each. The same command, also with more --games, resumes an interrupted or killed match."`
 	SPRT         []float64 `range:"-10000 to 10000" name:"sprt" placeholder:"ELO0,ELO1" help:"For two agents: stop as soon as a sequential test with errors of 5% decides whether the first is ELO0 or ELO1 better than the second; --games is the maximum."`
-	Tune         []string  `enum:"cpuct,fpu" without:"sprt,out,openings,opening-plies,grow-book,plot" placeholder:"cpuct,fpu" help:"Find these constants of the search for the network of one mcts agent, with --games games (600 are a good start) against the usual constants, and write them into the network's file, where searches read them: cpuct is exploration, fpu the reduction of the value of moves without visits."`
+	Tune         []string  `without:"sprt,out,openings,opening-plies,grow-book,plot" placeholder:"NAME[=LOW:HIGH],.." help:"Find the best values of one or two numbers of one agent, such as cpuct and fpu of mcts or power and width of uct-bitsquares, with --games games (600 are a good start) against the agent as it is; the range is a quarter to four times the usual value unless it is given. cpuct (exploration) and fpu (the reduction of the value of moves without visits) are written into the file of the network of an mcts agent, where searches read them. Of all others the agent is printed."`
 	GrowBook     string    `type:"path" placeholder:"F.book" help:"Add the results of the searches to this opening book, a new one if the file does not exist. Agents with book=F.book use it."`
 	GrowVisits   int       `range:"1 to 4294967295" needs:"grow-book" default:"1000" help:"Minimum number of visits of the book's positions. Others are not added, and those in the book are removed."`
 	Plot         string    `type:"path" placeholder:"F.svg" help:"Draw the scores of all pairs."`
 	JSON         bool      `help:"Write JSON instead of tables."`
 	processors
 
-	book  *opening.Book // the book of --grow-book
-	grown *durable.File // its new version; the lock keeps other matches from growing it
+	grown *growingBook // the book of --grow-book
 }
 
 func (*matchCmd) Help() string {
@@ -64,13 +60,11 @@ func (c *matchCmd) Run(ctx context.Context, s streams) error {
 	if len(c.Tune) > 0 {
 		return c.tune(ctx, s)
 	}
-	if c.GrowBook != "" {
-		var err error
-		if c.grown, err = durable.Create(c.GrowBook); err != nil {
-			return fmt.Errorf("--grow-book: %w", err)
+	defer func() {
+		if c.grown != nil {
+			c.grown.release()
 		}
-		defer func() { c.grown.Abort() }()
-	}
+	}()
 	m, source, err := c.match(ctx, s.err)
 	if err != nil {
 		return err
@@ -84,7 +78,7 @@ func (c *matchCmd) Run(ctx context.Context, s streams) error {
 		run.record, run.games = record, record.Games()
 	}
 	c.describe(s.err, m, source, len(run.games))
-	run.start, run.before, run.saved = time.Now(), len(run.games), time.Now()
+	run.start, run.before = time.Now(), len(run.games)
 	if run.verdict() == arena.Undecided {
 		err = m.Run(ctx, run.games, run.add)
 	}
@@ -137,22 +131,30 @@ func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, 
 		return nil, "", err
 	}
 	for i, text := range c.Agents {
-		if specs[i], err = play.ParseAgent(text); err != nil {
-			return nil, "", usageError{err}
-		}
-		// The table names the network.
-		specs[i] = shared.Choose(specs[i])
-		a, err := agent.New(specs[i], shared) // so that errors appear before the match begins
-		if err == nil {
-			err = agent.Supports(a, m.Board)
-		}
-		if err != nil {
-			return nil, "", fmt.Errorf("agent %s: %w", short.Quote(text), err)
+		if specs[i], _, err = agentOf(text, m.Board, shared); err != nil {
+			return nil, "", err
 		}
 	}
 	m.Players = arena.Players(specs, shared)
 	source, err = c.openings(ctx, m, notes)
 	return m, source, err
+}
+
+// agentOf reads an agent, with the network that evald chooses, and makes it, so that errors appear before a match begins.
+func agentOf(text string, b *game.Board, shared agent.Shared) (agent.Spec, agent.Agent, error) {
+	spec, err := play.ParseAgent(text)
+	if err != nil {
+		return spec, nil, usageError{err}
+	}
+	spec = shared.Choose(spec)
+	a, err := agent.New(spec, shared)
+	if err == nil {
+		err = agent.Supports(a, b)
+	}
+	if err != nil {
+		err = fmt.Errorf("agent %s: %w", short.Quote(text), err)
+	}
+	return spec, a, err
 }
 
 // errDecided ends a match after its sequential test has reached a verdict.
@@ -234,13 +236,15 @@ type matchRun struct {
 	games    []arena.Game
 	before   int // number of games in the record at the start
 	start    time.Time
-	saved    time.Time // when the book was last saved
 	progress *progress
 }
 
 // close completes the record and the book, if there are any.
 func (r *matchRun) close() error {
-	err := r.saveBook()
+	var err error
+	if r.grown != nil {
+		err = r.grown.save()
+	}
 	if r.record != nil {
 		err = errors.Join(err, r.record.Close())
 	}
@@ -256,8 +260,8 @@ func (r *matchRun) add(g arena.Game) error {
 	} else {
 		r.games = append(r.games, g)
 	}
-	if time.Since(r.saved) > bookEvery {
-		if err := r.saveBook(); err != nil {
+	if r.grown != nil && r.grown.due() {
+		if err := r.grown.save(); err != nil {
 			return err
 		}
 	}
@@ -328,16 +332,14 @@ func (r *matchRun) show(w io.Writer) error {
 func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
 	shared := play.Batched(shareAgents(c.processors, notes), nil)
 	books := play.Once(func(path string) (*opening.Book, error) {
-		book, err := opening.Load(path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && path == c.GrowBook:
-			book = opening.New(b)
-		case err != nil:
-			return nil, err
-		case book.Rules() != b.Rules():
-			return nil, fmt.Errorf("opening book %s: is for %v, and this is a match of %v", path, book.Rules(), b.Rules())
+		if path == c.GrowBook {
+			return c.grown.Book, nil
 		}
-		return book, nil
+		book, err := opening.Load(path)
+		if err == nil {
+			err = isFor(path, book, b)
+		}
+		return book, err
 	})
 	shared.Books = func(path string) (*opening.Book, error) {
 		path, err := filepath.Abs(path) // different paths of a file give the same book
@@ -349,33 +351,10 @@ func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
 	if c.GrowBook == "" {
 		return shared, nil
 	}
-	book, err := shared.Books(c.GrowBook)
-	if err != nil {
+	var err error
+	if c.grown, err = growBook(c.GrowBook, b, c.GrowVisits); err != nil {
 		return shared, fmt.Errorf("--grow-book: %w", err)
 	}
-	c.book = book
-	shared.Searched = func(t *mcts.Tree) { book.Add(t, c.GrowVisits) }
+	shared.Searched = c.grown.add
 	return shared, nil
-}
-
-// bookEvery is the time between two saves of a growing book. A killed match loses at most the book's growth in this time.
-const bookEvery = time.Minute
-
-func (r *matchRun) saveBook() error {
-	if r.book == nil {
-		return nil
-	}
-	r.saved = time.Now()
-	r.book.Prune(r.GrowVisits)
-	if err := r.book.Write(r.grown); err != nil {
-		return err
-	}
-	if err := r.grown.Commit(); err != nil {
-		return err
-	}
-	next, err := durable.Create(r.GrowBook)
-	if err == nil {
-		r.grown = next
-	}
-	return err
 }

@@ -108,12 +108,12 @@ func TestMatchBook(t *testing.T) {
 		t.Errorf("%d positions after a match, %d after another", first, second)
 	}
 	for want, args := range map[string]string{
-		"is for 7x6x4, and this is a match of 9x5x4": "match mcts random --rules 9x5x4 --grow-book " + path,
-		"a match of 8x6x4":                           "match mcts:book=" + path + " random --rules 8x6x4",
-		"missing.book":                               "match mcts:book=missing.book random",
-		"is not a gzip file":                         "match mcts random --grow-book match_test.go",
-		"--grow-visits does nothing without":         "match mcts random --grow-visits 9",
-		"--grow-visits 0":                            "match mcts random --grow-visits 0 --grow-book " + path + ".other",
+		"is for 7x6x4, and this is 9x5x4":    "match mcts random --rules 9x5x4 --grow-book " + path,
+		"is for 7x6x4, and this is 8x6x4":    "match mcts:book=" + path + " random --rules 8x6x4",
+		"missing.book":                       "match mcts:book=missing.book random",
+		"is not a gzip file":                 "match mcts random --grow-book match_test.go",
+		"--grow-visits does nothing without": "match mcts random --grow-visits 9",
+		"--grow-visits 0":                    "match mcts random --grow-visits 0 --grow-book " + path + ".other",
 	} {
 		wrong := exitBadInput
 		if strings.HasPrefix(want, "--") {
@@ -202,7 +202,7 @@ func TestMatchOpenings(t *testing.T) {
 
 // The help lists the agents.
 func TestMatchHelp(t *testing.T) {
-	if out := must(t, "", "match", "--help"); !strings.Contains(out, "- uct-bitsquares: UCT, bitsquares at each leaf (uct-bitsquares:time=2s)") {
+	if out := must(t, "", "match", "--help"); !strings.Contains(out, "- uct-bitsquares: UCT, bitsquares at each leaf, with power=1.75") {
 		t.Errorf("help %s", out)
 	}
 }

@@ -56,6 +56,9 @@ func (r *matchReport) write(w io.Writer, names map[string]string, asJSON bool) e
 	if err := tab.Flush(); err != nil {
 		return err
 	}
+	if t.Games > 0 {
+		fmt.Fprintf(w, "%d games of %.1f plies on average, %.1f%% drawn\n", t.Games, t.MeanPlies, 100*t.DrawShare)
+	}
 	fmt.Fprintln(w)
 	for _, p := range t.Standings {
 		if brief(p.Player) != p.Player {

@@ -42,7 +42,7 @@ func TestNamesAtEveryDoor(t *testing.T) {
 	}
 	for name, served := range map[string]string{
 		"default": "default", "seeded-2x16@1": "seeded-2x16", path: "mine", "exact": "exact",
-		"bitsquares": "bitsquares", "bitsquares:power=2.5": "bitsquares-power-2.5", "rollout:games=3": "rollout-games-3",
+		"bitsquares": "bitsquares", "bitsquares:power=2.5:width=6": "bitsquares-power-2.5-width-6", "oddeven:width=2": "oddeven-width-2", "rollout:games=3": "rollout-games-3",
 		"grpc://" + there["grpc"] + "/seeded-2x16": "",
 	} {
 		t.Run(strings.ReplaceAll(name, "/", "_"), func(t *testing.T) {

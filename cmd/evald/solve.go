@@ -28,6 +28,7 @@ type solveCmd struct {
 	File     string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Default, or -: standard input."`
 	Scores   bool   `without:"build-book" help:"Also compute the exact score of each move."`
 	TableMiB int    `range:"0 to 1048576" name:"table-mib" default:"0" help:"Memory of all threads' transposition tables in MiB. 0 is 16 per table for boards of up to 42 cells, where a table in the processor's cache is fastest, and 256 for larger ones."`
+	Method   string `without:"build-book" enum:"windows,mtdf" default:"windows" help:"How windows of scores are chosen: windows halves the range of scores from both ends, mtdf (Plaat et al., 1996) moves from the last answer. Scores are the same, nodes are not."`
 	Format   string `without:"build-book" enum:"jsonl,text,table" default:"jsonl" help:"Output: ${enum}. A table is for people. text, which evald score reads, is the position and its score, or the score of each move, -1000 for one that cannot be played."`
 
 	BuildBook string `type:"path" placeholder:"FILE" help:"Instead, solve all positions of the first plies and write them as a book. The same command resumes an interrupted build, and several at once share it."`
@@ -195,7 +196,7 @@ func (r *solveRun) solver(keep **solver.Solver, board *game.Board, threads int) 
 	if last := *keep; last != nil && last.Board().Rules() == board.Rules() {
 		return last, nil
 	}
-	o := solver.Options{TableMiB: r.share(threads), Threads: threads, Book: r.books(board.Rules())}
+	o := solver.Options{TableMiB: r.share(threads), Threads: threads, MTD: r.Method == "mtdf", Book: r.books(board.Rules())}
 	if threads == r.threads {
 		o.Progress = func(p solver.Progress) {
 			r.progress.text(fmt.Sprintf("score %+d to %+d, asking for more than %+d; %.1f M nodes, %.1f M/s, table %.0f%% full",

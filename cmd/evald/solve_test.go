@@ -41,6 +41,21 @@ func TestSolve(t *testing.T) {
 	}
 }
 
+// MTD(f) finds the scores of the windows, by other nodes.
+func TestSolveMethods(t *testing.T) {
+	const positions = "444443255\n2252576253462244111563365343671351441\n12212364\n3x3x3free:51\n4x4x4:1\n"
+	nodes := regexp.MustCompile(`"nodes":\d+`)
+	var all, scores []string
+	for _, method := range []string{"windows", "mtdf"} {
+		out := must(t, positions, "solve", "--scores", "--threads", "1", "--book", "none", "--method", method)
+		all = append(all, strings.Join(nodes.FindAllString(out, -1), " "))
+		scores = append(scores, timing.ReplaceAllString(out, ""))
+	}
+	if all[0] == all[1] || scores[0] != scores[1] {
+		t.Errorf("nodes %q, answers\n%s", all, strings.Join(scores, "\n"))
+	}
+}
+
 // Agents are measured by their moves only; the solver's are perfect.
 func TestScoreAgents(t *testing.T) {
 	const positions = "2252576253462244111563365343671351441\n7422341735647741166133573473242566\n23163416124767223154467471272416755633\n" +

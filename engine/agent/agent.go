@@ -1,5 +1,15 @@
 // Package agent contains the players, from random to the exact solver, behind one interface. A Spec describes a player.
 //
+// Read the files in this order:
+//
+//	agent.go                agents, and the only list of them
+//	spec.go, numbers.go     an agent's parameters as text, and those that are numbers
+//	simple.go, negamax.go   agents without a tree: random, flat, policy; Kaggle's built-in agent
+//	tree.go                 mcts, gumbel and the agents uct
+//	alphabeta.go, order.go  alpha-beta, and the order of its moves
+//	exact.go                the solver
+//	human.go                agents that make people's mistakes
+//
 // # Decisions
 //
 // A search that is limited by time has TimedLeaves pending leaves and keeps its tree from move to move: only strength per second counts,
@@ -99,8 +109,7 @@ var kinds = withHeuristics(map[string]kind{
 	"negamax":              {Spec{}, []string{"seed"}, newNegamax, "Kaggle's built-in agent, four plies deep"},
 	"flat":                 {Spec{Games: defaultGames}, []string{"sims", "time", "seed"}, newFlat, "random games after each move"},
 	"uct":                  {Spec{Search: ask.Search{Visits: 5000}}, searching(mcts.UCT, []string{"sims", "time"}), newUCT, "UCT, a random game at each leaf"},
-	"uct-bitsquares":       {Spec{Time: defaultTime, Power: heuristic.DefaultPower}, searching(mcts.UCT, []string{"sims", "time"}, "power"), newUCTBitsquares, "UCT, bitsquares at each leaf"},
-	"alphabeta-bitsquares": {Spec{Time: defaultTime}, []string{"time"}, newAlphaBeta, "alpha-beta, bitsquares at the horizon"},
+	"alphabeta-bitsquares": {Spec{Time: defaultTime, Heuristic: heuristic.Usual(eval.Bitsquares)}, []string{"time", "power"}, newAlphaBeta, "alpha-beta, bitsquares at the horizon, with power=1.75"},
 	"policy":               {Spec{}, []string{"model", "exact"}, newPolicy, "the likeliest move of a network or heuristic, with exact the likeliest that is proved to keep the result; without model= as mcts"},
 	"human":                {Spec{}, []string{"model", "ahead", "threats", "diagonals", "temperature", "seed"}, newHuman, "looks ahead= stones ahead, overlooks the threats= of the other side and diagonals= with these probabilities, and draws one of the moves left by the policy of a network or heuristic, to the power 1/temperature; without model= as mcts"},
 	"mcts":                 {Spec{Search: ask.Search{Visits: ask.Usual().Visits}}, searching(mcts.PUCT, []string{"model", "visits", "time"}), newMCTS, "PUCT with a network or heuristic; without model= the networks that ship, on CPUs the fast one if time is short, or bitsquares on boards that they do not know"},
@@ -108,18 +117,20 @@ var kinds = withHeuristics(map[string]kind{
 	"solver":               {Spec{}, []string{"time", "model", "exact", "random", "book", "seed"}, newSolver, "the exact best move, or with random=true any of those; if half of its time is not enough, or more than 42 cells are empty, mcts plays"},
 })
 
-// withHeuristics adds an agent uct-NAME for each heuristic that can have one, unless kinds already has it.
+// withHeuristics adds an agent uct-NAME for each heuristic that can have one.
 func withHeuristics(kinds map[string]kind) map[string]kind {
 	for _, h := range heuristic.All() {
-		name := "uct-" + h.Source.String()
-		if _, has := kinds[name]; has || h.UCT == "" {
+		if h.UCT == "" {
 			continue
 		}
-		kinds[name] = kind{
-			Spec{Time: defaultTime},
-			searching(mcts.UCT, []string{"sims", "time"}),
-			func(s Spec, shared Shared) (Agent, error) { return uct(s, h.New(), shared) },
-			"UCT, " + h.UCT + " at each leaf",
+		about, usual := "UCT, "+h.UCT+" at each leaf", heuristic.Usual(h.Source)
+		for i, p := range h.Parameters {
+			about += fmt.Sprintf("%s %s=%v", []string{", with", " and"}[min(i, 1)], p.Key, p.Usual)
+		}
+		kinds["uct-"+h.Source.String()] = kind{
+			Spec{Time: defaultTime, Heuristic: usual},
+			searching(mcts.UCT, []string{"sims", "time"}, usual.Keys()...),
+			newUCTHeuristic, about,
 		}
 	}
 	return kinds
@@ -164,6 +175,9 @@ func New(s Spec, shared Shared) (Agent, error) {
 	}
 	if k.defaults.limited() && !s.limited() {
 		return nil, fmt.Errorf("agent %s: has no limit: give the visits, sims, games or time of a move", s.Name)
+	}
+	if s.Heuristic == (heuristic.Name{}) {
+		s.Heuristic = k.defaults.Heuristic
 	}
 	return k.make(shared.Choose(s), shared)
 }

@@ -77,14 +77,23 @@ func TestParse(t *testing.T) {
 		"solver:model=stub,time=1s":     "solver:time=1s,model=stub",
 		"uct-bitsquares:power=2":        "uct-bitsquares:time=2s,power=2",
 		"uct-bitsquares:power=1.75":     "uct-bitsquares:time=2s",
-		"uct:explore=0.50,sims=9":       "uct:sims=9,explore=0.5",
-		"mcts:leaves=8,time=1s":         "mcts:time=1s,leaves=8",
-		"mcts:exact":                    "mcts:visits=800,exact=1000",
-		"mcts:exact=300,time=1s":        "mcts:time=1s,exact=300",
-		"policy:exact=true":             "policy:exact=262144",
-		"policy:exact=500":              "policy:exact=500",
-		"uct:exact=0":                   "uct:sims=5000,exact=false",
-		"human":                         "human",
+		"uct-bitsquares:power=0,sims=9": "uct-bitsquares:sims=9,power=0",
+
+		"uct-bitsquares:width=6.0,power=2,sims=9": "uct-bitsquares:sims=9,power=2,width=6",
+		"uct-bitsquares:width=7":                  "uct-bitsquares:time=2s",
+		"uct-gameovers:width=3,sims=9":            "uct-gameovers:sims=9,width=3",
+		"uct-oddeven:width=6,sims=9":              "uct-oddeven:sims=9",
+		"alphabeta-bitsquares:power=2,time=1s":    "alphabeta-bitsquares:time=1s,power=2",
+		"mcts:model=bitsquares:power=2:width=6":   "mcts:model=bitsquares:power=2:width=6,visits=800",
+
+		"uct:explore=0.50,sims=9": "uct:sims=9,explore=0.5",
+		"mcts:leaves=8,time=1s":   "mcts:time=1s,leaves=8",
+		"mcts:exact":              "mcts:visits=800,exact=1000",
+		"mcts:exact=300,time=1s":  "mcts:time=1s,exact=300",
+		"policy:exact=true":       "policy:exact=262144",
+		"policy:exact=500":        "policy:exact=500",
+		"uct:exact=0":             "uct:sims=5000,exact=false",
+		"human":                   "human",
 		"human:temperature=1e0,threats=.5,diagonals=0,ahead=3,model=m": "human:model=m,ahead=3,threats=0.5,temperature=1",
 		"human:temperature=-0,seed=1":                                  "human:seed=1",
 		"solver:time=1s,exact=false":                                   "solver:time=1s,exact=false",
@@ -116,6 +125,10 @@ func TestParse(t *testing.T) {
 		"solver:random":                   `random is "", want true or false`,
 		"uct-bitsquares:power=9":          `power is "9", want a number from 0 to 8`,
 		"uct-bitsquares:power=NaN":        `power is "NaN", want a number from 0 to 8`,
+		"uct-bitsquares:width=0":          `width is "0", want a number from 0.01 to 1000`,
+		"uct-gameovers:power=2":           `uct-gameovers has no "power", but`,
+		"uct:width=2":                     `uct has no "width", but`,
+		"alphabeta-bitsquares:width=2":    `alphabeta-bitsquares has no "width", but time, power`,
 		"uct-bitsquares:time":             "want a duration",
 		"mcts:explore=NaN":                `explore is "NaN", want a number from 0 to 1000`,
 		"mcts:leaves=0":                   `leaves is "0", want a whole number from 1 to 4096`,
@@ -484,7 +497,9 @@ func TestModelWithParameter(t *testing.T) {
 	batch := eval.NewBatch(b, 1)
 	for _, p := range gametest.Open(gametest.Rand(5), b, 60) {
 		batch.Pos[0], _ = b.Canonical(p)
-		gametest.OK(t, eval.New(heuristic.WithPower(8), eval.Options{}).Evaluate(t.Context(), batch))
+		name, _, err := heuristic.Parse("bitsquares:power=8")
+		gametest.OK(t, err)
+		gametest.OK(t, eval.New(name.New(), eval.Options{}).Evaluate(t.Context(), batch))
 		got := move(t, make1(t, "policy:model=bitsquares:power=8"), b, batch.Pos[0])
 		if batch.Policy[got] != slices.Max(batch.Policy) {
 			t.Errorf("%s: move %d, the heuristic's policy is %v", b.Text(p), got, batch.Policy)

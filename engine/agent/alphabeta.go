@@ -11,7 +11,8 @@ import (
 )
 
 // alphaBeta searches one ply deeper at a time, with bitsquares at the horizon, until its time is over. Its transposition table contains the
-// best move, the bounds and the depth of earlier positions.
+// best move, the bounds and the depth of earlier positions. It tries that move first, then the others by history and killer moves (order.go),
+// which change no value.
 type alphaBeta struct {
 	time  time.Duration
 	score *heuristic.Bitsquares
@@ -19,7 +20,7 @@ type alphaBeta struct {
 
 	ctx   context.Context
 	board *game.Board
-	order []int // actions from the centre outwards
+	order moveOrder
 	nodes int
 	root  int // the best root move so far at this depth
 	over  bool
@@ -38,7 +39,7 @@ const wonScore = 1e6
 const abTable = 1 << 18 // entries, 64 bytes each
 
 func newAlphaBeta(s Spec, _ Shared) (Agent, error) {
-	return &alphaBeta{time: s.Time, score: heuristic.NewBitsquares(heuristic.DefaultPower), table: make([]abEntry, abTable)}, nil
+	return &alphaBeta{time: s.Time, score: heuristic.NewBitsquares(s.Heuristic.Value("power")), table: make([]abEntry, abTable)}, nil
 }
 
 func (a *alphaBeta) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
@@ -46,8 +47,9 @@ func (a *alphaBeta) Move(ctx context.Context, b *game.Board, p game.Position) (i
 	defer cancel()
 	if a.board == nil || a.board.Rules() != b.Rules() {
 		clear(a.table)
-		a.order = b.FromCentre()
+		a.order.actions = b.FromCentre()
 	}
+	a.order.reset()
 	a.ctx, a.board, a.nodes, a.over = inner, b, 0, false
 	legal := b.Legal(p)
 	best := Quick(b, p) // if there is no time for a single depth
@@ -99,17 +101,9 @@ func (a *alphaBeta) search(p game.Position, depth, ply int, alpha, beta float64)
 		}
 	}
 	best, move := math.Inf(-1), -1
-	for k := -1; k < len(a.order) && best < beta; k++ {
-		action := first
-		if k >= 0 {
-			if action = a.order[k]; action == first {
-				continue
-			}
-		}
-		if !a.board.CanPlay(p, action) {
-			continue
-		}
-		child := a.board.Play(p, action)
+	moves := a.order.moves(a.board, p, first, ply)
+	for i, m := range moves {
+		child := a.board.Play(p, m.action)
 		value := 0.0
 		if child.All != a.board.Full() {
 			value = -a.search(child, depth-1, ply+1, -beta, -max(alpha, best))
@@ -118,7 +112,11 @@ func (a *alphaBeta) search(p game.Position, depth, ply int, alpha, beta float64)
 			return 0
 		}
 		if value > best {
-			best, move = value, action
+			best, move = value, m.action
+		}
+		if best >= beta {
+			a.order.refuted(p, moves[:i+1], ply)
+			break
 		}
 	}
 	if ply == 0 {

@@ -30,9 +30,10 @@ type Spec struct {
 	Time   time.Duration // per move; 0: limited by Visits or Games
 	Model  string        // mcts, policy, human, solver with a time: a network or a heuristic; "" is the default of Shared.Models
 	Chosen bool          // the program has chosen Model, so on boards that it does not support another network may play; not part of the text
-	Power  float64       // uct-bitsquares: a line with n stones counts n^Power
 	Book   string        // path of a tree's opening book; solver: path of its book of exact scores
 	Random bool          // solver: plays any of the best moves, by Seed
+
+	Heuristic heuristic.Name // uct-NAME, alphabeta-bitsquares: the heuristic with its parameters; zero: with the published ones
 
 	Ahead       int     // human: number of stones that it looks ahead, including its own next stone
 	Threats     float64 // human: probability that it ignores the other side's threats at a move
@@ -54,6 +55,11 @@ func (s Spec) Deterministic() error {
 		return nil
 	}
 	return fmt.Errorf("agent %s %s", s, why)
+}
+
+// Tree reports whether the agent searches a tree, which can begin with an opening book and extend one.
+func (s Spec) Tree() bool {
+	return s.Name == "mcts" || s.Name == "gumbel" || s.Name == "uct" || strings.HasPrefix(s.Name, "uct-")
 }
 
 // Symmetric reports whether the agent plays mirrored moves in mirrored positions.
@@ -96,10 +102,9 @@ func Parse(text string) (Spec, error) {
 	return s, nil
 }
 
-// maxTime is the maximum of a move's time, maxPower that of a line's weight, maxAhead and maxTemperature those of human.
+// maxTime is the maximum of a move's time, maxAhead and maxTemperature are those of human.
 const (
-	maxTime  = 7 * 24 * time.Hour
-	maxPower = heuristic.MaxPower
+	maxTime = 7 * 24 * time.Hour
 
 	maxAhead       = 128 // no board has more cells
 	maxTemperature = 1000
@@ -127,10 +132,6 @@ func (s *Spec) set(key, value string) (err error) {
 		if s.Random, err = strconv.ParseBool(value); err != nil {
 			return errors.New("want true or false")
 		}
-	case "power":
-		if s.Power, err = strconv.ParseFloat(value, 64); err != nil || !(s.Power >= 0 && s.Power <= maxPower) {
-			return fmt.Errorf("want a number from 0 to %d", maxPower)
-		}
 	case "ahead":
 		if s.Ahead, err = strconv.Atoi(value); err != nil || s.Ahead < 0 || s.Ahead > maxAhead {
 			return fmt.Errorf("want a whole number from 0 to %d", maxAhead)
@@ -142,6 +143,9 @@ func (s *Spec) set(key, value string) (err error) {
 	case "temperature":
 		s.Temperature, err = upTo(value, maxTemperature)
 	default:
+		if slices.Contains(s.Heuristic.Keys(), key) {
+			return s.Heuristic.Set(key, value)
+		}
 		if s.Name == "policy" && key == "exact" {
 			s.Exact, err = solver.ParseNodes(value, solver.MoveNodes, solver.MostMoveNodes)
 			return err
@@ -174,11 +178,17 @@ func upTo(value string, most float64) (float64, error) {
 	return math.Abs(x), nil // -0 becomes 0
 }
 
-// String is the form that Parse reads, with every parameter.
+// String is the form that Parse reads, with every parameter apart from those of a heuristic that have their published values.
 func (s Spec) String() string {
 	values := map[string]any{
-		"time": s.Time, "model": s.Model, "book": s.Book, "random": s.Random, "power": s.Power, "sims": s.Visits + s.Games,
+		"time": s.Time, "model": s.Model, "book": s.Book, "random": s.Random, "sims": s.Visits + s.Games,
 		"ahead": s.Ahead, "threats": s.Threats, "diagonals": s.Diagonals, "temperature": s.Temperature,
+	}
+	for _, p := range s.Heuristic.Parameters() {
+		values[p.Key] = ""
+		if x := s.Heuristic.Value(p.Key); x != p.Usual {
+			values[p.Key] = fmt.Sprint(x)
+		}
 	}
 	var items []string
 	for _, key := range kinds[s.Name].keys {
@@ -186,7 +196,7 @@ func (s Spec) String() string {
 		if !known {
 			value = parameter(key).Text(&s.Search)
 		}
-		if !reflect.ValueOf(value).IsZero() && !(key == "power" && s.Power == kinds[s.Name].defaults.Power) {
+		if !reflect.ValueOf(value).IsZero() {
 			items = append(items, fmt.Sprintf("%s=%v", key, value))
 		}
 	}

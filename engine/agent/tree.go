@@ -71,8 +71,9 @@ func newUCT(s Spec, shared Shared) (Agent, error) {
 	return uct(s, heuristic.Rollout{Games: 1, Seed: s.Seed}, shared)
 }
 
-func newUCTBitsquares(s Spec, shared Shared) (Agent, error) {
-	return uct(s, heuristic.WithPower(s.Power), shared)
+// newUCTHeuristic is for the agents uct-NAME.
+func newUCTHeuristic(s Spec, shared Shared) (Agent, error) {
+	return uct(s, s.Heuristic.New(), shared)
 }
 
 func newMCTS(s Spec, shared Shared) (Agent, error) { return puct(s, shared) }

@@ -50,6 +50,8 @@ type Table struct {
 	Meetings  []Meeting  `json:"meetings"`  // each pair once, A above B in the standings
 	Draws     int        `json:"draws"`
 	Games     int        `json:"games"`
+	DrawShare float64    `json:"draw_share"` // of the games, 0 to 1; 0 without games
+	MeanPlies float64    `json:"mean_plies"` // length of a game, with the opening's moves; 0 without games
 }
 
 // NewTable computes the table of the named players from their games.
@@ -100,6 +102,9 @@ func NewTable(names []string, games []Game) Table {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(r.Elo[b], r.Elo[a]) })
 	t := Table{Games: len(games)}
+	for i := range games {
+		t.MeanPlies += float64(games[i].Plies) / float64(len(games))
+	}
 	for rank, i := range order {
 		p := players[i]
 		p.Rank = rank + 1
@@ -115,6 +120,7 @@ func NewTable(names []string, games []Game) Table {
 			}
 		}
 	}
+	t.DrawShare = float64(t.Draws) / float64(max(1, t.Games))
 	return t
 }
 

@@ -14,12 +14,12 @@ import (
 // A table computed by hand.
 func TestTable(t *testing.T) {
 	games := []arena.Game{
-		{Number: 1, Pair: 1, Opening: 1, First: "a", Second: "b", Points: 0, Reason: "4 in a row", FirstMoves: 3, FirstSeconds: 6, FirstLongest: 5, SecondMoves: 4, SecondSeconds: 2, SecondLongest: 1},
-		{Number: 2, Pair: 2, Opening: 1, First: "a", Second: "c", Points: 0.5, Reason: "draw", FirstMoves: 1, FirstSeconds: 2, FirstLongest: 2, FirstLate: 1},
+		{Number: 1, Pair: 1, Opening: 1, First: "a", Second: "b", Points: 0, Reason: "4 in a row", Plies: 12, FirstMoves: 3, FirstSeconds: 6, FirstLongest: 5, SecondMoves: 4, SecondSeconds: 2, SecondLongest: 1},
+		{Number: 2, Pair: 2, Opening: 1, First: "a", Second: "c", Points: 0.5, Reason: "draw", Plies: 42, FirstMoves: 1, FirstSeconds: 2, FirstLongest: 2, FirstLate: 1},
 		{Number: 3, Pair: 3, Opening: 1, First: "b", Second: "c", Points: 1, Reason: "forfeit: lost the thread"},
 		{Number: 4, Pair: 1, Opening: 1, First: "b", Second: "a", Points: 1, Reason: "4 in a row", SecondMoves: 4, SecondSeconds: 8, SecondLongest: 3},
 		{Number: 5, Pair: 2, Opening: 1, First: "c", Second: "a", Points: 0, Reason: "4 in a row"},
-		{Number: 7, Pair: 1, Opening: 2, First: "a", Second: "b", Points: 0.5, Reason: "draw"},
+		{Number: 7, Pair: 1, Opening: 2, First: "a", Second: "b", Points: 0.5, Reason: "draw", Plies: 42},
 	}
 	got := arena.NewTable([]string{"a", "b", "c"}, games)
 	ratings := cmpopts.IgnoreFields(arena.Standing{}, "Elo", "EloError", "TooFew")
@@ -39,8 +39,8 @@ func TestTable(t *testing.T) {
 	if diff := gocmp.Diff(meetings, got.Meetings, cmpopts.IgnoreFields(arena.Meeting{}, "Elo", "EloError", "Superior", "TooFew")); diff != "" {
 		t.Error(diff)
 	}
-	if got.Games != 6 || got.Draws != 2 {
-		t.Errorf("%d games, %d draws; want 6 and 2", got.Games, got.Draws)
+	if got.Games != 6 || got.Draws != 2 || math.Abs(got.DrawShare-1./3) > 1e-12 || math.Abs(got.MeanPlies-16) > 1e-12 {
+		t.Errorf("%d games, %d draws (%v), %v plies; want 6 and 2 (1/3), 16", got.Games, got.Draws, got.DrawShare, got.MeanPlies)
 	}
 	sum := 0.0
 	for i, s := range got.Standings {
@@ -68,7 +68,7 @@ func TestTable(t *testing.T) {
 func TestTableOfOneGame(t *testing.T) {
 	for _, games := range [][]arena.Game{nil, {{Number: 1, Pair: 1, Opening: 1, First: "a", Second: "b", Points: 1}}} {
 		table := arena.NewTable([]string{"a", "b"}, games)
-		if _, err := json.Marshal(table); err != nil || table.Standings[0].EloError != -1 || !table.Standings[0].TooFew {
+		if _, err := json.Marshal(table); err != nil || table.Standings[0].EloError != -1 || !table.Standings[0].TooFew || table.DrawShare != 0 || table.MeanPlies != 0 {
 			t.Errorf("%+v: %v", table, err)
 		}
 	}

@@ -30,6 +30,9 @@ type Tuning struct {
 	Concurrency int // number of concurrent games
 }
 
+// MaxConstants is the maximum number of constants of a Tuning: it looks at all points of a grid that has them as its dimensions.
+const MaxConstants = 2
+
 // MinTuning is the minimum number of games of a Tuning. With fewer games, an interval is meaningless.
 const MinTuning = 60
 
@@ -38,6 +41,7 @@ type Constant struct {
 	Name             string
 	Low, High, Usual float64 // Low <= Usual <= High
 	Log              bool    // tune the logarithm; Low must be above 0
+	Whole            bool    // only whole numbers are tried
 }
 
 // Best is the result of a Tuning.
@@ -136,7 +140,10 @@ func (t *Tuning) values(at []float64) []float64 {
 		if c.Log {
 			x = math.Exp(x)
 		}
-		values[i] = math.Round(x*1000) / 1000 // as displayed and stored
+		if x = math.Round(x*1000) / 1000; c.Whole { // as displayed and stored
+			x = math.Round(x)
+		}
+		values[i] = min(max(x, c.Low), c.High)
 	}
 	return values
 }

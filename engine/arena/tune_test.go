@@ -92,6 +92,25 @@ func TestTuneNewton(t *testing.T) {
 	}
 }
 
+// Values are within their ranges, whole if they must be, and rounded to thousandths.
+func TestTuneValues(t *testing.T) {
+	tuning := Tuning{Constants: []Constant{{Name: "a", Low: 0.0004, High: 2, Usual: 1, Log: true}, {Name: "b", Low: 2.5, High: 9, Usual: 4, Whole: true}}}
+	r := gametest.Rand(1)
+	for i := range 200 {
+		at := uniform(r, 2)
+		if i < 2 {
+			at = []float64{float64(2*i - 1), float64(2*i - 1)} // an end
+		}
+		v := tuning.values(at)
+		if a := v[0]; a < 0.0004 || a > 2 || a != 0.0004 && math.Abs(a*1000-math.Round(a*1000)) > 1e-9 {
+			t.Errorf("a is %v at %v", a, at)
+		}
+		if b := v[1]; b < 2.5 || b > 9 || b != math.Trunc(b) && b != 2.5 {
+			t.Errorf("b is %v at %v", b, at)
+		}
+	}
+}
+
 // erring plays at random as often as its constants are away from the best, and else the best move.
 type erring struct {
 	agent.Agent

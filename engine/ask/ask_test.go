@@ -219,6 +219,38 @@ func TestPlain(t *testing.T) {
 	}
 }
 
+// A search whose numbers are filled in is the same search.
+func TestFilled(t *testing.T) {
+	for _, f := range ask.Fields(ask.Python) {
+		for _, value := range []any{int64(3), 0.625, true, f.Choices} {
+			if choices, ok := value.([]string); ok && len(choices) > 0 {
+				value = choices[len(choices)-1]
+			}
+			s := ask.Usual()
+			if !f.Set(&s, value) {
+				continue
+			}
+			for _, b := range []eval.Backend{network{}, eval.Foreign{Backend: network{}}} {
+				filled := s.Filled(b)
+				if got, want := filled.Config(b), s.Config(b); got != want {
+					t.Errorf("%s=%v: %+v, want %+v", f.Name, value, got, want)
+				}
+				if want := map[any]float64{int64(3): 3, 0.625: 0.625}[value]; f.Kind == ask.Number && (f.Number(&filled) != want || f.Number(&s) != want) {
+					t.Errorf("%s is %v, filled %v, want %v", f.Name, f.Number(&s), f.Number(&filled), want)
+				}
+			}
+		}
+	}
+	usual := ask.Usual()
+	filled := usual.Filled(network{})
+	for name, want := range map[string][2]float64{"explore": {0, 3}, "fpu": {0, 0.4}, "c_visit": {0, 50}, "discount": {1, 1}, "visits": {800, 800}, "seed": {0, 0}} {
+		f, _ := ask.Named(name, ask.Python)
+		if got := [2]float64{f.Number(&usual), f.Number(&filled)}; got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
+
 // network is a backend with constants of its own.
 type network struct{ eval.Backend }
 

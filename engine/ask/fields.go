@@ -292,6 +292,20 @@ func (f Field) Text(s *Search) string {
 	return fmt.Sprint(reflect.Indirect(v).Interface())
 }
 
+// Number is the value of a field of the kind Whole or Number; 0 for a value that stands for the default.
+func (f Field) Number(s *Search) float64 {
+	switch x := reflect.Indirect(reflect.ValueOf(s).Elem().FieldByIndex(f.index)); {
+	case !x.IsValid(): // a nil pointer
+		return 0
+	case x.CanInt():
+		return float64(x.Int())
+	case x.CanUint():
+		return float64(x.Uint())
+	default:
+		return x.Float()
+	}
+}
+
 // SetJSON is Set for a value in JSON.
 func (f Field) SetJSON(s *Search, value []byte) bool {
 	text := strings.TrimSpace(string(value))

@@ -95,6 +95,14 @@ func (s Search) Config(b eval.Backend) mcts.Config {
 	return c
 }
 
+// Filled returns the search with the numbers that it leaves to a backend or to the defaults: the same search with that backend.
+func (s Search) Filled(b eval.Backend) Search {
+	c := s.Config(b)
+	s.Explore, s.Discount, s.Alpha, s.Considered = c.C, c.Discount, c.Alpha, c.Moves
+	s.FPU, s.CVisit, s.CScale, s.GumbelScale = &c.FPU, &c.CVisit, &c.CScale, &c.GumbelScale
+	return s
+}
+
 // Evaluator returns an evaluator that answers each position with this search, whose leaves e answers.
 func (s Search) Evaluator(e *eval.Evaluator) (*eval.Evaluator, error) {
 	return mcts.NewEvaluator(e, s.Config(e.Backend()), mcts.Limits{Visits: s.Visits, Batch: 256, Leaves: s.Leaves})

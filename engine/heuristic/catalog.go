@@ -9,28 +9,38 @@ import (
 
 // Entry describes one heuristic.
 type Entry struct {
-	Source eval.Source         // its name, in flags, answers and records
-	UCT    string              // description in the help of the agent uct-NAME; empty: there is no such agent
-	New    func() eval.Backend // with its published parameters
+	Source     eval.Source // its name, in flags, answers and records
+	UCT        string      // description in the help of the agent uct-NAME; empty: there is no such agent
+	Parameters []Parameter // which names and agents may set
 
-	Parameter *Parameter // the one that names may set, or nil
+	with func(x values) eval.Backend // the heuristic with values of its parameters
 }
+
+// Parameter is a number of a heuristic that a name may set.
+type Parameter struct {
+	Key                string
+	Usual, Least, Most float64
+	Whole              bool // whole numbers alone
+}
+
+// values are those of an Entry's Parameters, in their order. The others are 0.
+type values [2]float64
 
 // catalog is the only list of heuristics. Flags, help texts, completion, agents, the service, records, measurements and tests read it. To
 // add a heuristic, write it in its own file and add a line here.
 var catalog = []Entry{
-	{eval.Bitsquares, "bitsquares", func() eval.Backend { return WithPower(DefaultPower) }, &Parameter{"power", DefaultPower, 0, MaxPower, false, WithPower}},
-	{eval.Gameovers, "gameovers", func() eval.Backend { return &Scored{Gameovers{}, 6, 6, eval.Gameovers} }, nil},
-	{eval.OddEven, "odd-even", func() eval.Backend { return &Scored{NewOddEven(), 6, 6, eval.OddEven} }, nil},
-	{eval.Rollout, "", func() eval.Backend { return Rollout{Games: usualGames} }, &Parameter{"games", usualGames, 1, 1000, true, func(n float64) eval.Backend { return Rollout{Games: int(n)} }}},
-	{eval.Uniform, "", func() eval.Backend { return Uniform{} }, nil},
+	{eval.Bitsquares, "bitsquares", []Parameter{{"power", DefaultPower, 0, 8, false}, width(7)}, func(x values) eval.Backend { return scored(NewBitsquares(x[0]), x[1], eval.Bitsquares) }},
+	{eval.Gameovers, "gameovers", []Parameter{width(6)}, func(x values) eval.Backend { return scored(Gameovers{}, x[0], eval.Gameovers) }},
+	{eval.OddEven, "odd-even", []Parameter{width(6)}, func(x values) eval.Backend { return scored(NewOddEven(), x[0], eval.OddEven) }},
+	{eval.Rollout, "", []Parameter{{"games", 100, 1, 1000, true}}, func(x values) eval.Backend { return Rollout{Games: int(x[0])} }},
+	{eval.Uniform, "", nil, func(values) eval.Backend { return Uniform{} }},
 }
 
-// usualGames is the number of games that rollout plays for a position.
-const usualGames = 100
+// width is the parameter of a Scored: the width of its sigmoid, which is also the temperature of its policy.
+func width(usual float64) Parameter { return Parameter{"width", usual, 0.01, 1000, false} }
 
-// MaxPower is the maximum of bitsquares' exponent.
-const MaxPower = 8
+// New returns the heuristic with its published parameters.
+func (e Entry) New() eval.Backend { return Usual(e.Source).New() }
 
 // All returns the heuristics in display order.
 func All() []Entry { return slices.Clone(catalog) }

@@ -7,7 +7,7 @@
 // Read the files in this order:
 //
 //	catalog.go                            the only list of heuristics
-//	name.go                               their names, with a parameter
+//	name.go                               their names, with parameters
 //	heuristic.go                          a heuristic as a Backend: New
 //	lines.go                              masks of lines
 //	bitsquares.go                         bitsquares; bitsquares_*.go: several positions at once
@@ -51,9 +51,8 @@ type Scored struct {
 	Source      eval.Source
 }
 
-// WithPower returns bitsquares with the given exponent.
-func WithPower(power float64) eval.Backend {
-	return &Scored{NewBitsquares(power), 7, 7, eval.Bitsquares}
+func scored(h Heuristic, width float64, source eval.Source) *Scored {
+	return &Scored{h, width, width, source}
 }
 
 // rowsPerCheck is the number of rows between two checks of the context.

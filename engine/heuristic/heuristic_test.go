@@ -42,14 +42,69 @@ func TestNames(t *testing.T) {
 // A parameter may have its least and its greatest value, and none beyond.
 func TestBounds(t *testing.T) {
 	for _, e := range heuristic.All() {
-		p := e.Parameter
-		if p == nil {
-			continue
+		for _, p := range e.Parameters {
+			for x, want := range map[float64]bool{p.Least: true, p.Most: true, p.Least - 1: false, p.Most + 1: false} {
+				text := fmt.Sprintf("%s:%s=%g", e.Source, p.Key, x)
+				n, ok, err := heuristic.Parse(text)
+				if !ok || (err == nil) != want {
+					t.Errorf("%s: %v, %v; want it taken: %v", text, ok, err, want)
+				}
+				if err == nil && n.Value(p.Key) != x {
+					t.Errorf("%s has the value %v", text, n.Value(p.Key))
+				}
+			}
 		}
-		for x, want := range map[float64]bool{p.Least: true, p.Most: true, p.Least - 1: false, p.Most + 1: false} {
-			text := fmt.Sprintf("%s:%s=%g", e.Source, p.Key, x)
-			if _, ok, err := heuristic.Parse(text); !ok || (err == nil) != want {
-				t.Errorf("%s: %v, %v; want it taken: %v", text, ok, err, want)
+	}
+}
+
+// The width is that of the sigmoid and the temperature of the policy, in each heuristic that scores positions; the published widths are 7
+// for bitsquares and 6 for the others.
+func TestWidth(t *testing.T) {
+	b, r := game.MustBoard(game.Connect4), gametest.Rand(9)
+	batch := eval.NewBatch(b, 1)
+	for text, of := range map[string]struct {
+		score func(b *game.Board, p game.Position) float64
+		width float64
+	}{
+		"bitsquares":                     {heuristic.NewBitsquares(1.75).Score, 7},
+		"gameovers":                      {heuristic.Gameovers{}.Score, 6},
+		"oddeven":                        {heuristic.NewOddEven().Score, 6},
+		"bitsquares:width=6":             {heuristic.NewBitsquares(1.75).Score, 6},
+		"bitsquares:power=2:width=1.5":   {heuristic.NewBitsquares(2).Score, 1.5},
+		"bitsquares:width=0.01:power=-0": {heuristic.NewBitsquares(0).Score, 0.01},
+		"gameovers:width=20":             {heuristic.Gameovers{}.Score, 20},
+		"oddeven:width=1000":             {heuristic.NewOddEven().Score, 1000},
+	} {
+		n, ok, err := heuristic.Parse(text)
+		if !ok || err != nil {
+			t.Fatalf("%s: %v, %v", text, ok, err)
+		}
+		e := evaltest.Raw(n.New())
+		for _, p := range gametest.Open(r, b, 100) {
+			batch.Pos[0] = p
+			gametest.OK(t, e.Evaluate(t.Context(), batch))
+			if want := 1 / (1 + math.Exp(-of.score(b, p)/of.width)); math.Abs(float64(batch.WDL[0])-want) > 1e-6 {
+				t.Fatalf("%s: win %v, want %v of %s", text, batch.WDL[0], want, b.Text(p))
+			}
+			if !b.Wins(p).IsZero() {
+				continue // wins share the policy
+			}
+			total, want := 0.0, make([]float64, b.Actions())
+			for a := range want {
+				if b.CanPlay(p, a) {
+					for c := range want { // relative to each other move, so that no term overflows
+						if b.CanPlay(p, c) {
+							want[a] += math.Exp((of.score(b, b.Play(p, a)) - of.score(b, b.Play(p, c))) / of.width)
+						}
+					}
+					want[a] = 1 / want[a]
+					total += want[a]
+				}
+			}
+			for a := range want {
+				if math.Abs(float64(batch.Policy[a])-want[a]) > 1e-6 || math.Abs(total-1) > 1e-9 {
+					t.Fatalf("%s: policy %v, want %v of %s", text, batch.Policy, want, b.Text(p))
+				}
 			}
 		}
 	}
@@ -158,7 +213,7 @@ func TestSeedValues(t *testing.T) {
 	load(t, "seeds/heuristics.json", &seeds)
 	b := game.MustBoard(game.Connect4)
 	h := heuristic.NewBitsquares(seeds.Power)
-	e := evaltest.Raw(heuristic.WithPower(heuristic.DefaultPower))
+	e := evaltest.Raw(heuristic.Usual(eval.Bitsquares).New())
 	ongoing := 0
 	for i, r := range seeds.Records {
 		s, err := b.FromKaggle(r.Board, 1)
@@ -279,7 +334,7 @@ func TestPolicyTakesWins(t *testing.T) {
 // The first moves of bitsquares on the empty board, by hand: a stone in column 4 is in 7 lines, at the edge in 3, so
 // that its odds are exp(7/7) to exp(3/7).
 func TestBitsquaresByHand(t *testing.T) {
-	e := evaltest.Raw(heuristic.WithPower(heuristic.DefaultPower))
+	e := evaltest.Raw(heuristic.Usual(eval.Bitsquares).New())
 	x := evaluate(t, e, after(t, "-"))
 	lines := []float64{3, 4, 5, 7, 5, 4, 3}
 	total := 0.0

@@ -15,7 +15,7 @@ import (
 //	exact     = "exact"                                           the networks that ship, and results that a solver proves
 //	solver    = "solver"                                          exact scores, in evald serve alone
 //	service   = ("grpc://" | "grpcs://") host {"+" host} "/" text  a model of evald serve on other machines
-//	heuristic = word [":" key "=" number]                         of package heuristic: bitsquares, bitsquares:power=1.75
+//	heuristic = word {":" key "=" number}                         of package heuristic: bitsquares, bitsquares:power=2:width=6
 //	network   = word ["@" version] | path                         a network that ships, or of the user's store, or else a file
 //
 // "" stands for the networks that ship, each on its boards, and bitsquares on others. Words come

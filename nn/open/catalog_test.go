@@ -33,7 +33,7 @@ func TestNames(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"bitsquares": "bitsquares", "bitsquares:power=1.75": "bitsquares", "bitsquares:power=2.50": "bitsquares:power=2.5", "bitsquares:power=-0": "bitsquares:power=0",
-		"rollout:games=7": "rollout:games=7", "uniform": "uniform",
+		"rollout:games=7": "rollout:games=7", "uniform": "uniform", "bitsquares:width=6:power=2": "bitsquares:power=2:width=6", "gameovers:width=6": "gameovers", "oddeven:width=7": "oddeven:width=7",
 	} {
 		if got := gametest.Must(open.ParseName(text))(t); got.Sort != open.SortHeuristic || got.String() != want || got.Heuristic.String() != want {
 			t.Errorf("%q is %+v, want %s", text, got, want)
@@ -48,7 +48,11 @@ func TestNames(t *testing.T) {
 		"bitsquares:power=NaN":  "want a number from 0 to 8",
 		"bitsquares:":           `bitsquares has no "", but power`,
 		"rollout:games=1.5":     "want a whole number from 1 to 1000",
-		"bitsquares:power=1,x=": `power is "1,x="`,
+		"bitsquares:power=1,x=": `power is "1,x=", want a number from 0 to 8; parameters of a heuristic are separated by colons`,
+		"bitsquares:width=0":    `width is "0", want a number from 0.01 to 1000`,
+		"oddeven:power=2":       `oddeven has no "power", but width`,
+
+		"bitsquares:power=1:power=2": "power is given twice",
 	} {
 		if n, err := open.ParseName(text); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q is %+v, %v, want %s", text, n, err, says)

@@ -40,7 +40,7 @@ type Opened struct {
 }
 
 // bitsquares returns the backend for games that no network supports.
-func bitsquares() eval.Backend { return heuristic.WithPower(heuristic.DefaultPower) }
+func bitsquares() eval.Backend { return heuristic.Usual(eval.Bitsquares).New() }
 
 func evaluator(b eval.Backend) *eval.Evaluator { return eval.New(b, eval.Options{}) }
 

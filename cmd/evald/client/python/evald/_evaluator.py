@@ -119,7 +119,7 @@ class Evaluator:
     """A network or a heuristic, ready to evaluate positions.
 
     `model` is the name of a network that ships ("default", "default-fast") or of one in the user's
-    store, the path of a safetensors or ONNX file, a heuristic ("bitsquares", "bitsquares:power=2"),
+    store, the path of a safetensors or ONNX file, a heuristic ("bitsquares", "bitsquares:power=2:width=6"),
     "exact", or "grpc://HOST:PORT/NAME" for a model of evald serve. Without it, `default` evaluates
     7x6x4, `any` the other boards of its range, and the heuristic bitsquares all others. A board
     that a named network does not know is an EvaldError. `rules` are those of positions that do not

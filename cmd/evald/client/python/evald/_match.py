@@ -33,19 +33,22 @@ class Match(Value):
     the diagonal; `score` [P,P] the row's points per game, 1 a win and 0.5 a draw, NaN on the
     diagonal; `elo` [P] ratings relative to their mean; `interval` [P,2] their 95% intervals, NaN if
     there are too few games; `superior` [P,P] the probability that the row's player is the stronger
-    one, NaN on the diagonal; `openings`, the number of different openings, which repeat if there
-    are fewer than games / 2; and `table`, all of this and more as `evald match --json` writes it.
+    one, NaN on the diagonal; `plies`, the mean length of a game with its opening's moves;
+    `draw_share`, 0 to 1, of all games; `openings`, the number of different openings, which repeat
+    if there are fewer than games / 2; and `table`, all of this and more as `evald match --json`
+    writes it.
 
     The intervals are of pairs of games on the same opening with colours exchanged, which are not
     independent. They hold for players that could play otherwise in another match: between players
     without randomness only the openings are random.
     """
 
-    __slots__ = ("rules", "seed", "names", "openings", "games", "wins", "draws", "score", "elo", "interval", "superior", "_table")
+    __slots__ = ("rules", "seed", "names", "openings", "plies", "draw_share", "games", "wins", "draws", "score", "elo", "interval", "superior", "_table")
 
     def __init__(self, rules: str, seed: int, names: Sequence[str], result: dict[str, Any]) -> None:
         n, table = len(names), result["table"]
         self.rules, self.seed, self.names, self.openings = rules, seed, list(names), int(result["openings"])
+        self.plies, self.draw_share = float(table["mean_plies"]), float(table["draw_share"])
         self._table = json.dumps(table)
         self.games, self.wins, self.draws = (np.zeros((n, n), np.int64) for _ in range(3))
         self.superior = np.full((n, n), np.nan)
@@ -89,7 +92,8 @@ class Match(Value):
             ])
         played = int(self.games.sum()) // 2
         forfeits = [f"\n{s['player']} forfeited {s['forfeits']} games, the last: {s['why']}" for s in self.table["standings"] if s["forfeits"]]
-        return f"{self.rules}, {played} games, {self.openings} different openings, seed {self.seed}\n" + columns(rows) + "".join(forfeits)
+        length = f" of {self.plies:.1f} plies on average, {100 * self.draw_share:.1f}% drawn" if played else ""
+        return f"{self.rules}, {played} games{length}, {self.openings} different openings, seed {self.seed}\n" + columns(rows) + "".join(forfeits)
 
 
 def columns(rows: list[list[str]]) -> str:

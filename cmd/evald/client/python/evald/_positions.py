@@ -159,6 +159,53 @@ class Positions:
         """`n` empty boards of the game `rules`."""
         return cls._of(np.zeros((arguments.count("n", n, 0, arguments.MOST), 4), np.uint64), board(rules))
 
+    @classmethod
+    def from_played(cls, played: Any, player: Any, rules: str | Board = "7x6x4") -> Positions:
+        """The positions of bitboards in the layout of Kaggle's board: bit n is cell n, row by row from the top left, in place of the columns of
+        `words`. `played` has the cells with a stone, and `player` those of them whose stone is the second player's. Both are an integer, or [N]
+        integers, of any size. `rules` is the game; the side to move follows from the numbers of stones. So are the bitboards of
+        JamesMcGuigan/ai-games, `list_to_bitboard`.
+
+        >>> Positions.from_played(0b1100001 << 35, 0b0100000 << 35).cells()[0, -1]  # stones in columns 1, 6 and 7
+        array([-1,  0,  0,  0,  0,  1, -1], dtype=int8)
+        """
+        b = board(rules)
+        bits = []
+        for name, value in (("played", played), ("player", player)):
+            array = np.atleast_1d(np.asarray(value, object))
+            for i, one in enumerate(array.flat):
+                if array.ndim != 1 or isinstance(one, (bool, np.bool_)) or not isinstance(one, (int, np.integer)):
+                    raise EvaldError(f"{name} is {value!r:.100}, and must be an integer, or integers [N]")
+                if not 0 <= int(one) < 1 << b.cells:
+                    raise EvaldError(f"{name} {i} is {hex(one):.40}, and {b.rules} has {b.cells} cells: must be from 0 to {(1 << b.cells) - 1:#x}")
+            bits.append([int(one) for one in array.flat])
+        if len(bits[0]) != len(bits[1]):
+            raise EvaldError(f"played has {len(bits[0])} positions and player {len(bits[1])}: must have equally many")
+        for i, (all_stones, second) in enumerate(zip(*bits)):
+            if second & ~all_stones:
+                raise EvaldError(f"position {i}: player has the cells {second & ~all_stones:#x}, in which played has no stone")
+        size = (b.cells + 7) // 8
+        planes = [
+            np.unpackbits(np.frombuffer(b"".join(one.to_bytes(size, "little") for one in of), np.uint8).reshape(-1, size), axis=1, bitorder="little")[:, : b.cells]
+            for of in bits
+        ]
+        return cls((planes[0] + planes[1]).astype(np.int8).reshape(-1, b.rows, b.columns), b)
+
+    def played(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """`played` and `player` [N], as from_played takes them: uint64, or Python's integers (object) on boards of more than 64 cells.
+
+        >>> [f"{int(bits[0]):#x}" for bits in Positions("445").played()]
+        ['0x1810000000', '0x800000000']
+        """
+        second = self.stones % 2 == 1  # is to move
+        cells = self.cells()
+        stones = cells != 0
+        planes = (stones, stones & ((cells == 1) == second[:, None, None]))
+        kind = np.uint64 if self.board.cells <= 64 else object
+        packed = [np.packbits(plane.reshape(len(self), -1), axis=1, bitorder="little") for plane in planes]
+        played, player = (np.array([int.from_bytes(row.tobytes(), "little") for row in rows], kind) for rows in packed)
+        return played, player
+
     @property
     def board(self) -> Board:
         """The game."""

@@ -129,6 +129,33 @@ class Positions(unittest.TestCase):
         self.assertEqual((picture.count("#d6322c"), picture.count("#f2c230"), picture.count("<circle")), (1, 1, 42))
 
 
+    def test_played(self) -> None:
+        """Bitboards in Kaggle's layout, by a loop over the cells, on boards of all sizes, one at a time and together."""
+        for k, rules in enumerate(BOARDS):
+            positions = evald.Positions(["".join("123456789abc"[move] for move in game.moves) or "-" for game in games(rules, 30, k)], rules)
+            boards = np.where(positions.cells() == 0, 0, np.where((positions.cells() == 1) == (positions.stones % 2 == 0)[:, None, None], 1, 2))
+            flat = boards.reshape(len(boards), -1).tolist()
+            played, player = ([sum(1 << n for n, cell in enumerate(board) if cell in of) for board in flat] for of in ((1, 2), (2,)))
+            got = positions.played()
+            self.assertEqual([bits.tolist() for bits in got], [played, player])
+            self.assertEqual(got[0].dtype, np.uint64 if positions.board.cells <= 64 else object)
+            self.assertEqual(evald.Positions.from_played(played, player, rules), positions)
+            self.assertEqual(evald.Positions.from_played(*got, rules=rules), positions)
+            self.assertEqual(evald.Positions.from_played(played[0], player[0], positions.board), positions[:1])
+            self.assertEqual(len(evald.Positions.from_played([], [], rules)), 0)
+        seeds = evald.Positions(np.array(
+            [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 2, 0, 0, 1, 0, 0, 2, 2, 0, 0, 1, 2, 1, 2, 1, 1, 0, 1, 1, 1, 2, 2, 2, 0, 1, 2, 1, 1, 2, 2]).reshape(6, 7))
+        self.assertEqual([int(bits[0]) for bits in seeds.played()], [4363414966304, 3466081341440])  # as ai-games has them
+        for played, player, says in [
+            (1 << 42, 0, "played 0 is 0x40000000000, and 7x6x4 has 42 cells: must be from 0 to 0x3ffffffffff"), (-1, 0, "played 0 is -0x1"),
+            (0.5, 0, "played is 0.5, and must be an integer"), (True, 0, "must be an integer"), ("1", 0, "must be an integer"), ([[1]], 0, "must be an integer"),
+            (1 << 41, 1 << 40, "position 0: player has the cells 0x10000000000, in which played has no stone"),
+            ([1 << 41, 0], [0], "played has 2 positions and player 1"), (1, 0, "below"),
+        ]:
+            with self.subTest(says), self.assertRaisesRegex(evald.EvaldError, says):
+                evald.Positions.from_played(played, player)
+
+
 class Environments(unittest.TestCase):
     def test_steps(self) -> None:
         """Hundreds of steps on each board beside a plain board, with games that begin anew."""

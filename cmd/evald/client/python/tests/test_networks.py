@@ -126,12 +126,14 @@ class Networks(unittest.TestCase):
         positions = ["4453", "41523617"]
         with evald.Evaluator(backend="bitsquares") as by, evald.Evaluator("bitsquares") as named, evald.Evaluator("bitsquares:power=3") as other:
             want = by.evaluate(positions)
-            for got in (named.evaluate(positions), evald.evaluate(positions, model="bitsquares:power=1.75")):
+            for got in (named.evaluate(positions), evald.evaluate(positions, model="bitsquares:power=1.75"), evald.evaluate(positions, model="bitsquares:width=7:power=1.75")):
                 np.testing.assert_array_equal(got.wdl, want.wdl)
                 np.testing.assert_array_equal(got.policy, want.policy)
             self.assertTrue((other.evaluate(positions).policy != want.policy).any())
+            odds, wider = (answers.wdl[:, 0] / answers.wdl[:, 2] for answers in (want, evald.evaluate(positions, model="bitsquares:width=14")))
+            np.testing.assert_allclose(wider ** 2, odds, rtol=1e-5)  # a sigmoid twice as wide
             self.assertEqual(evald.search(positions, network="bitsquares", visits=50).visits.tolist(), evald.search(positions, network=by, visits=50).visits.tolist())
-        for wrong, says in {"bitsquares:power=9": "want a number from 0 to 8", "nosuch": "nor a heuristic .bitsquares, ", "solver": "evald solve"}.items():
+        for wrong, says in {"bitsquares:power=9": "want a number from 0 to 8", "oddeven:width=0": "want a number from 0.01 to 1000", "nosuch": "nor a heuristic .bitsquares, ", "solver": "evald solve"}.items():
             with self.subTest(wrong), self.assertRaisesRegex(evald.EvaldError, says):
                 evald.evaluate(positions, model=wrong)
 

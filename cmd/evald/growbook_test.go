@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/mcts/opening"
+)
+
+// A book grows by games from a start, for a time, and the same command extends it; its positions follow the start and have enough visits.
+func TestGrowBook(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.book")
+	args := strings.Fields("grow-book --agent uct-bitsquares:sims=300 --rules 5x4x4 --from 33 --time 1s --grow-visits 30 " + path)
+	last := 0
+	for range 2 {
+		out := must(t, "", args...)
+		b := gametest.Must(opening.Load(path))(t)
+		said := regexp.MustCompile(`: (\d+) positions of 5x4x4, before (\d+), after [1-9]\d* games in [12]s\n$`).FindStringSubmatch(out)
+		if said == nil || said[1] != fmt.Sprint(b.Positions()) || said[2] != fmt.Sprint(last) || b.Positions() <= last {
+			t.Errorf("%d positions after %d: %s", b.Positions(), last, out)
+		}
+		last = b.Positions()
+	}
+	b, board := gametest.Must(opening.Load(path))(t), gametest.Must(new(game.Boards).Parse("5x4x4"))(t)
+	start, _, err := board.ParseMoves("33")
+	gametest.OK(t, err)
+	if k, ok := b.Find(start); !ok || k.Visits < 300 {
+		t.Errorf("the start has %+v, want 300 visits or more", k)
+	}
+	if k, ok := b.Find(game.Position{}); ok {
+		t.Errorf("the empty board is not after the start, and has %+v", k)
+	}
+	for want, args := range map[string]string{
+		"without time and book":                               "grow-book --agent uct-bitsquares:time=1s",
+		"want an agent that searches a tree":                  "grow-book --agent alphabeta-bitsquares",
+		`want an agent that searches a tree (mcts, gumbel, `:  "grow-book --agent solver:random=true",
+		"is for 5x4x4, and this is 7x6x4":                     "grow-book --agent uct:sims=9",
+		"--from 1212121: the game is over":                    "grow-book --from 1212121",
+		`--from 9: moves "9": move 1 is "9", not one of 1 to`: "grow-book --from 9",
+		"--time 0s: must be 1s to 8760h":                      "grow-book --time 0s",
+	} {
+		wrong := exitUsage
+		if strings.HasPrefix(want, "is for") {
+			wrong = exitBadInput
+		}
+		refuses(t, wrong, want, "", append(strings.Fields(args), path)...)
+	}
+}
+
+// A book whose process is killed is whole, with what was found until some seconds before, and grows on.
+func TestGrowBookKilled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.book")
+	const args = "grow-book --agent uct-bitsquares:sims=100 --rules 4x4x4 --grow-visits 20 --threads 1 a.book"
+	program := killedProgram(dir, args+" --time 1h")
+	gametest.OK(t, program.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- program.Wait() }()
+	var there *opening.Book
+	for there == nil {
+		select {
+		case err := <-ended:
+			t.Fatalf("the program ended: %v", err)
+		case <-time.After(50 * time.Millisecond): // the first save
+			there, _ = opening.Load(path)
+		}
+	}
+	gametest.OK(t, program.Process.Kill())
+	if err := <-ended; err == nil {
+		t.Error("the program was not killed")
+	}
+	killed := gametest.Must(opening.Load(path))(t).Positions()
+	if killed < there.Positions() || killed < 10 {
+		t.Errorf("%d positions after the kill, %d before", killed, there.Positions())
+	}
+	gametest.OK(t, killedProgram(dir, args+" --time 1s").Run())
+	if grown := gametest.Must(opening.Load(path))(t).Positions(); grown < killed {
+		t.Errorf("%d positions, before %d", grown, killed)
+	}
+}
