@@ -180,7 +180,7 @@ func TestOpinion(t *testing.T) {
 		t.Errorf("the full column is %+v, the winning move %+v", won[0], won[3])
 	}
 	for body, want := range map[string]string{
-		`{"position":"4","model":"/etc/passwd"}`:       "must be a heuristic or one of",
+		`{"position":"4","model":"/etc/passwd"}`:        "must be a heuristic or one of",
 		`{"position":"4","model":"bitsquares:power=x"}`: "power is",
 		`{"position":"4151617"}`:                        "the game is over",
 	} {
