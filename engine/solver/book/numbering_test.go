@@ -29,8 +29,8 @@ func TestNumbering(t *testing.T) {
 		gametest.OK(t, b.enumerate(c.most))
 		for stones := range c.most + 1 {
 			n := newNumbering(board, stones)
-			if slots, least := len(n.shapes)*len(n.masks), leastSlots(board, stones); slots < least || 3*slots > 4*least+3 {
-				t.Errorf("%v: %d slots with %d stones, and leastSlots is %d", c.rules, slots, stones, least)
+			if shapes, colourings := leastSlots(board, stones); len(n.shapes) < shapes || 3*len(n.shapes) > 4*shapes+3 || len(n.masks) != colourings {
+				t.Errorf("%v: %d shapes and %d colourings with %d stones, and leastSlots are %d, %d", c.rules, len(n.shapes), len(n.masks), stones, shapes, colourings)
 			}
 			slots, all := map[[2]int]game.Position{}, 0
 			add := func(p game.Position) {

@@ -51,7 +51,8 @@ func newPacked(b *game.Board, stones int) (*Packed, error) {
 	if stones > mostPacked {
 		return nil, fmt.Errorf("packed book of %d stones: must be at most %d", stones, mostPacked)
 	}
-	if slots := leastSlots(b, stones); slots > maxPositions {
+	shapes, colourings := leastSlots(b, stones)
+	if slots := shapes * colourings; slots > maxPositions {
 		return nil, fmt.Errorf("packed book of %d stones: %v has %d slots of positions or more, must be at most %d", stones, b.Rules(), slots, maxPositions)
 	}
 	p := &Packed{numbering: newNumbering(b, stones), lowest: -(b.Cells() - stones) / 2}
@@ -173,9 +174,9 @@ func (k *Packed) block(shape, block int) []byte {
 	return text[from:][:text[block]]
 }
 
-// leastSlots is half the number of slots of a numbering without regard to mirror images. The numbering has slightly more, because some shapes
-// are their own mirror images.
-func leastSlots(b *game.Board, stones int) int {
+// leastSlots returns half the number of shapes of a numbering without regard to mirror images, and the number of colourings. The numbering has
+// slightly more shapes, because some are their own mirror images.
+func leastSlots(b *game.Board, stones int) (shapes, colourings int) {
 	ways := make([]int, stones+1) // of distributing that many stones to the columns so far
 	ways[0] = 1
 	for range b.Columns() {
@@ -185,11 +186,11 @@ func leastSlots(b *game.Board, stones int) int {
 			}
 		}
 	}
-	colourings := 1
+	colourings = 1
 	for i := range stones / 2 {
 		colourings = colourings * (stones - i) / (i + 1)
 	}
-	return (ways[stones] + 1) / 2 * colourings
+	return (ways[stones] + 1) / 2, colourings
 }
 
 // Pack compresses the scores of the book's last ply into a file for ParsePacked, and compares each score with that in the file.
@@ -320,6 +321,11 @@ func parsePacked(file []byte) (*Packed, error) {
 	stones := int(head[3])
 	if err := (&Book{board: board}).check(stones); err != nil {
 		return nil, err
+	}
+	if stones <= mostPacked { // refuse a wrong header before its shapes are listed, which can take a second
+		if shapes, _ := leastSlots(board, stones); 4*shapes > len(body) {
+			return nil, fmt.Errorf("has %d bytes, too few for %d shapes or more of %d stones of %v", len(file), shapes, stones, board.Rules())
+		}
 	}
 	k, err := newPacked(board, stones)
 	if err != nil {

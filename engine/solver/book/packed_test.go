@@ -212,6 +212,7 @@ func TestPackedErrors(t *testing.T) {
 		"damaged":      {append(bytes.Clone(file[:len(file)-1]), file[len(file)-1]^1), "is damaged: its checksum does not fit"},
 		"no rows":      {change(8, 0), `rows "0": must be 1 or more`},
 		"stones":       {change(11, 9), "book of 9 plies: 3x3x3 has books of 0 to 8"},
+		"other board":  {change(9, 9), "too few for"},
 		"short":        {seal(file[:100]), "has 56 bytes after its header, and 3x3x3 with 4 stones needs at least"},
 		"frequencies":  {change(models+1, 0x7f), "has frequencies of context 0 with the sum"},
 		"starts":       {change(starts, 9), "has shape 0 at byte 9 of"},
