@@ -29,6 +29,7 @@ var killable = []struct{ name, args string }{
 	{"search", "search positions.txt --backend bitsquares --visits 40 -o out.jsonl"},
 	{"solve", "solve small.txt --scores --format text -o exact.txt"},
 	{"build-book", "solve --build-book out.book --rules 5x4x4 --plies 5"},
+	{"pack-book", "solve --book packable.book --pack-book out.packed"},
 	{"positions", "positions -o sets --rules 5x4x4 --count 150"},
 	{"score", "score exact.set --backend bitsquares --visits 0,20 -o table.txt --plot plot.svg"},
 	{"analyze", "analyze queries.jsonl --backend bitsquares -o out.jsonl"},
@@ -64,6 +65,7 @@ func prepareKills(t *testing.T, dir string) {
 		putFile(t, filepath.Join(dir, name), text)
 	}
 	must(t, "", "positions", "-o", dir, "--rules", "5x4x4", "--count", "200", "--kinds", "random")
+	must(t, "", "solve", "--build-book", filepath.Join(dir, "packable.book"), "--rules", "5x4x4", "--plies", "6")
 	must(t, "", "model", "export", "seeded-2x16", "-o", filepath.Join(dir, "my.safetensors"))
 	// A small program for the archive, which plays its first move.
 	putFile(t, filepath.Join(dir, "main.go"), "package main\n\nimport \"os\"\n\nfunc main() { os.Stdout.WriteString(\"{\\\"action\\\":3}\\n\") }\n")

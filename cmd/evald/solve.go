@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/stream"
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/jobs"
 	"github.com/evald/evald/engine/score"
@@ -36,12 +37,17 @@ type solveCmd struct {
 	Results   bool   `needs:"build-book" help:"Store only win, draw or loss in the book: it is built several times faster and is a quarter as large. Probes and searches use the one of 10 plies that ships."`
 	Rules     string `needs:"build-book" default:"7x6x4" help:"The game of the book to build: columns x rows x in-a-row."`
 
+	PackBook string `type:"path" needs:"book" without:"build-book,scores,format,table-mib,any-position" placeholder:"FILE" help:"Instead, compress the scores of the last ply of --book, which must be a file, and check each. The program embeds the result for 12 plies of 7x6x4."`
+
 	threads int // all work on one position, or each on a position of its own
 }
 
 func (c *solveCmd) Validate() error {
 	if c.BuildBook != "" && (c.File != "" || c.Out != "") {
 		return errors.New("--build-book names the file to write, and reads none: leave the positions and -o out")
+	}
+	if c.PackBook != "" && (c.File != "" || c.Out != "" || c.Book == "none") {
+		return errors.New("--pack-book names the file to write, and reads only the file of --book: leave the positions, -o and --book none out")
 	}
 	return fitsMemory("table-mib", c.TableMiB, 1<<20)
 }
@@ -52,6 +58,9 @@ func (c *solveCmd) Run(ctx context.Context, s streams) error {
 	defer progress.clear()
 	if c.BuildBook != "" {
 		return c.build(ctx, s, progress)
+	}
+	if c.PackBook != "" {
+		return c.pack(s)
 	}
 	books, err := c.books()
 	if err != nil {
@@ -342,5 +351,22 @@ func (c *solveCmd) build(ctx context.Context, s streams, progress *progress) err
 	progress.clear()
 	_, err = fmt.Fprintf(s.out, "%s: %d positions of up to %d plies of %v, in %v\n",
 		c.BuildBook, b.Positions(), b.Plies(), b.Rules(), time.Since(start).Round(time.Millisecond))
+	return err
+}
+
+// pack compresses a book's last ply.
+func (c *solveCmd) pack(s streams) error {
+	b, err := book.Load(c.Book)
+	if err != nil {
+		return err
+	}
+	file, err := b.Pack()
+	if err != nil {
+		return err
+	}
+	if err := durable.WriteFile(c.PackBook, file); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, "%s: the scores of all positions with %d stones of %v, in %d bytes\n", c.PackBook, b.Plies(), b.Rules(), len(file))
 	return err
 }

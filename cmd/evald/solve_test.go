@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/solver/book"
 )
 
 var timing = regexp.MustCompile(`"nodes":\d+,"seconds":[0-9.e-]+`)
@@ -110,6 +112,29 @@ func TestBook(t *testing.T) {
 	}
 	putFile(t, path, "x")
 	refuses(t, exitBadInput, "is not a book of exact scores", in, "solve", "--book", path)
+}
+
+// The packed scores of a book's last ply are those of the book.
+func TestPackBook(t *testing.T) {
+	dir := t.TempDir()
+	path, packed := filepath.Join(dir, "book"), filepath.Join(dir, "packed")
+	must(t, "", "solve", "--build-book", path, "--rules", "5x4x4", "--plies", "6")
+	out := must(t, "", "solve", "--book", path, "--pack-book", packed)
+	if want := fmt.Sprintf("%s: the scores of all positions with 6 stones of 5x4x4, in %d bytes\n", packed, len(getFile(t, packed))); out != want {
+		t.Errorf("output %q, want %q", out, want)
+	}
+	whole, last := gametest.Must(book.Load(path))(t), gametest.Must(book.ParsePacked(getFile(t, packed)))(t)
+	r, b := gametest.Rand(1), game.MustBoard(whole.Rules())
+	for range 1000 {
+		p := gametest.Position(r, b, 3+r.IntN(4), true)
+		want, has := whole.Score(p)
+		if got, ok := last.Score(p); p.Plies() >= 3 && (got != want || !ok || !has) {
+			t.Fatalf("%+v has score %d, %v; in the book %d, %v", p, got, ok, want, has)
+		}
+	}
+	must(t, "", "solve", "--build-book", path, "--rules", "5x4x4", "--plies", "6", "--results")
+	refuses(t, exitBadInput, "has only results, and no scores", "", "solve", "--book", path, "--pack-book", packed)
+	refuses(t, exitBadInput, "no such file", "", "solve", "--book", path+".none", "--pack-book", packed)
 }
 
 // cancelAfterRead interrupts the program after it has read everything.

@@ -135,7 +135,7 @@ func WriteFrom(ctx context.Context, s *solver.Solver, from string, o Options, pa
 }
 
 // WriteBook makes a file of all positions in the book with the given number of stones, and returns its number of records. The records
-// contain the moves that keep the result, except at the book's last ply. Each position is a game of its own.
+// contain the moves that keep the result, except where the book does not reach the next ply. Each position is a game of its own.
 func WriteBook(ctx context.Context, s *solver.Solver, b *book.Lazy, stones int, path string) (records int, err error) {
 	f, err := create(s, path, 0)
 	if err != nil {
@@ -144,7 +144,7 @@ func WriteBook(ctx context.Context, s *solver.Solver, b *book.Lazy, stones int, 
 	defer f.records.Abort()
 	for p := range b.Positions(stones) {
 		rec := fromResult(s.Board(), p, int(b.Result(p).Value()))
-		if stones < b.Plies() {
+		if stones < b.Reach() {
 			results, err := MoveResults(ctx, s, p)
 			if err != nil {
 				return 0, err

@@ -165,6 +165,17 @@ func (m mapBook) Score(p game.Position) (int, bool) {
 	return s, ok
 }
 
+// countingBook counts the questions.
+type countingBook struct {
+	Book
+	asked int
+}
+
+func (c *countingBook) Score(p game.Position) (int, bool) {
+	c.asked++
+	return c.Book.Score(p)
+}
+
 // A book may know a position, its moves, or both. If only scores are asked for, positions at its end need no search.
 func TestBook(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
@@ -193,6 +204,11 @@ func TestBook(t *testing.T) {
 	}
 	both := maps.Clone(moves)
 	both[p] = want
+	open := game.Position{} // nothing is decided at once
+	counting := &countingBook{Book: mapBook{open: 1}}
+	if r, err := mustNew(t, b, Options{TableMiB: 1, Book: counting}).Score(t.Context(), open); err != nil || r.Score != 1 || !r.Booked || counting.asked != 1 {
+		t.Errorf("%+v, %v, after %d questions to the book; want score 1 after one", r, err, counting.asked)
+	}
 	for _, book := range []mapBook{{p: want}, both} {
 		r, err := mustNew(t, b, Options{TableMiB: 1, Book: book}).Solve(t.Context(), p)
 		if err != nil || r.Score != want || moves[b.Play(p, r.Best)] != -want {

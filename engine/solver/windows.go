@@ -94,7 +94,10 @@ func (s *Solver) solve(r *run, p game.Position) Result {
 	if s.options.Book != nil {
 		if score, ok := s.options.Book.Score(p); ok {
 			score = min(max(score, r.lower), r.upper)
-			if a := s.bookAction(p, score, r.wdl); a >= 0 || r.bare {
+			if r.bare {
+				return Result{Score: score, Best: -1, Booked: true}
+			}
+			if a := s.bookAction(p, score, r.wdl); a >= 0 {
 				return Result{Score: score, Best: a, Booked: true}
 			}
 			// The score is known but no best action is. One more window finds one, unless every action reaches the score.

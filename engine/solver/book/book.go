@@ -10,9 +10,23 @@
 //	           win; sorted by plies, then by key
 //	32 bytes   SHA-256 of everything before
 //
-// The folder 7x6x4-12.book.parts has the finished parts of the scores of 12 plies, which take some eight hours of one core to complete:
+// A packed book (packed.go) has the scores of one number of stones alone, compressed, and finds those of up to three stones fewer by minimax.
+// The one of 12 stones of 7x6 will take some 2 MB; its finished scores take 3.8 bits each, apart from those that follow from the rules. A book
+// of 12 plies has 9,188,816 positions, each with a byte. A book that ships looks up in the packed one what it does not have itself.
 //
-//	evald solve --build-book engine/solver/book/7x6x4-12.book --plies 12 --table-mib 64
+// 7x6x4-12.packed is empty, and without effect, until all scores of 12 plies are known. The folder 7x6x4-12.book.parts has those that are
+// finished; the others take some eight hours of one core. To complete them, pack them and check the result:
+//
+//	cd engine/solver/book
+//	evald solve --build-book 7x6x4-12.book --plies 12 --table-mib 64       # resumes; more processes share the work
+//	evald solve --book 7x6x4-12.book --pack-book 7x6x4-12.packed           # and compares each score
+//	EVALD_SOAK=1m go test . -run Connect4 -timeout 3h                      # 100,000 scores by another search, and earlier books
+//	go test . -run - -bench Packed
+//
+// The first command deletes the folder. 7x6x4-12.book is not needed any more, and must not be committed.
+//
+// Read the files in this order: book.go, the format; build.go, how parts become a book; distinct.go, sorted positions; packed.go,
+// numbering.go and rans.go, the packed book, its slots and its coder.
 package book
 
 import (
@@ -300,9 +314,10 @@ func (b *Book) marshal() []byte {
 
 // Lazy is a book in memory whose plies are decoded when they are first needed. It is safe for concurrent use.
 type Lazy struct {
-	plies int
-	book  *Book
-	data  values
+	plies  int
+	book   *Book
+	data   values
+	packed func() *Packed // the book of positions with more stones; nil, or returns nil, if there is none
 
 	mu    sync.Mutex   // held by the reader of the file
 	ready atomic.Int32 // number of levels already read
@@ -326,19 +341,45 @@ func NewLazy(file []byte) (*Lazy, error) {
 // Rules are the rules of the book's game.
 func (l *Lazy) Rules() game.Rules { return l.book.Rules() }
 
-// Plies is the number of stones up to which the book has positions.
+// Plies is the number of stones up to which Positions has positions.
 func (l *Lazy) Plies() int { return l.plies }
 
-// Score is Book.Score.
+// Reach is the number of stones up to which Score and Result have positions. It exceeds Plies if a packed book ships for the game.
+func (l *Lazy) Reach() int {
+	if k := l.more(); k != nil {
+		return k.Plies()
+	}
+	return l.plies
+}
+
+// more is the packed book, or nil.
+func (l *Lazy) more() *Packed {
+	if l.packed == nil {
+		return nil
+	}
+	return l.packed()
+}
+
+// Score is Book.Score, for positions of up to Reach stones.
 func (l *Lazy) Score(p game.Position) (score int, ok bool) {
+	if p.Plies() > l.plies {
+		if k := l.more(); k != nil {
+			return k.Score(p)
+		}
+	}
 	if l.book.results || !l.read(p.Plies()) {
 		return 0, false
 	}
 	return l.book.Score(p)
 }
 
-// Result is Book.Result.
+// Result is Book.Result, for positions of up to Reach stones.
 func (l *Lazy) Result(p game.Position) game.Result {
+	if p.Plies() > l.plies {
+		if k := l.more(); k != nil {
+			return k.Result(p)
+		}
+	}
 	if !l.read(p.Plies()) {
 		return game.Ongoing
 	}
@@ -386,12 +427,28 @@ var connect4Scores []byte
 //go:embed 7x6x4-results.book
 var connect4Results []byte
 
+//go:embed 7x6x4-12.packed
+var connect4Packed []byte
+
+// shipsPacked returns the packed book, or nil while the file in the source is empty.
+var shipsPacked = sync.OnceValue(func() *Packed {
+	if len(connect4Packed) == 0 {
+		return nil
+	}
+	k, err := ParsePacked(connect4Packed)
+	if err != nil {
+		panic(err)
+	}
+	return k
+})
+
 var ships = sync.OnceValue(func() (books [2]*Lazy) {
 	for i, file := range [][]byte{connect4Scores, connect4Results} {
 		var err error
 		if books[i], err = NewLazy(file); err != nil {
 			panic(err)
 		}
+		books[i].packed = shipsPacked
 	}
 	return books
 })
