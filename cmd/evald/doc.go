@@ -15,6 +15,7 @@
 //	positions.go, positionsrecords.go        sets of positions with exact scores, and records of them
 //	puzzles.go                               puzzles: positions that one move alone holds
 //	merge.go                                 records of exact results, each position once
+//	buckets.go, copies.go                    records in buckets: reading them, and copies of finished files there
 //	score.go, scoreall.go, scorerows.go      accuracy of an evaluator; over all positions of a game; a row for each position
 //	searchtree.go                            the tree of a search as a file
 //	play.go, show.go, page.go                games on the terminal; pictures of positions; the page without a server

@@ -78,8 +78,9 @@ func TestUnsupported(t *testing.T) {
 	start := game.State{Board: b, Mark: 1}.Observation()
 	lines := file("lines.txt", unknown+":4455 0 0 0 0 0 0 0 0 0\n")
 	files := map[string]string{
-		"analyze": file("queries.txt", `{"id":"a","moves":"`+unknown+`:4455"}`+"\n"),
-		"merge":   gametest.Must(filepath.Glob(filepath.Join(records, "*.parquet")))(t)[0],
+		"analyze":   file("queries.txt", `{"id":"a","moves":"`+unknown+`:4455"}`+"\n"),
+		"grow-book": filepath.Join(dir, "new.book"),
+		"merge":     gametest.Must(filepath.Glob(filepath.Join(records, "*.parquet")))(t)[0],
 	}
 	files["train"] = files["merge"]
 
@@ -143,7 +144,10 @@ func TestUnsupported(t *testing.T) {
 			}
 			for _, network := range networks {
 				all := []string{network}
-				if isAgent {
+				switch {
+				case isAgent && path[0] == "grow-book": // other agents have no tree
+					all = []string{"mcts:visits=50,model=" + network, "gumbel:visits=50,model=" + network}
+				case isAgent:
 					all = agentsWith(network)
 				}
 				for _, value := range all {

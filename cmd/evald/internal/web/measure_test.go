@@ -1,0 +1,94 @@
+package web
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/evald/evald/cmd/evald/internal/standalone"
+	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/solver"
+	"github.com/evald/evald/models"
+)
+
+// slowly emulates a network of 400 kbit/s with a round trip of 150 ms, and a processor four times as slow.
+func slowly() []chromedp.Action[chromedp.Void] {
+	type conditions struct {
+		Offline            bool    `json:"offline"`
+		Latency            float64 `json:"latency"` // ms
+		DownloadThroughput float64 `json:"downloadThroughput"`
+		UploadThroughput   float64 `json:"uploadThroughput"`
+	}
+	emulate := cdp.Command[conditions, cdp.Empty]{Method: "Network.emulateNetworkConditions"}
+	return []chromedp.Action[chromedp.Void]{
+		phone(), command(emulate, conditions{Latency: 150, DownloadThroughput: 50_000, UploadThroughput: 50_000}),
+		command(emulation.SetCPUThrottlingRate, emulation.SetCPUThrottlingRateParams{Rate: 4}),
+	}
+}
+
+// watched notes when the board has its columns, and how much what is there is moved: the sum of the layout's shifts.
+const watched = `window.shifts = 0;
+	new PerformanceObserver((list) => { for (const e of list.getEntries()) { if (!e.hadRecentInput) { window.shifts += e.value; } } }).observe({type: "layout-shift", buffered: true});
+	const look = () => { if (document.querySelectorAll("#board > button, #puzzle-board button").length >= 7) { window.columns = performance.now(); } else { requestAnimationFrame(look); } };
+	requestAnimationFrame(look);`
+
+// With EVALD_SCALE=1: how soon a slow phone has the board, from a service and from a plain server of files, and how the engine in
+// the browser computes. The board's frame is in the page's own styles, so it is there at the first paint.
+func TestMeasurePage(t *testing.T) {
+	if os.Getenv("EVALD_SCALE") == "" {
+		t.Skip("a measurement: EVALD_SCALE=1")
+	}
+	engine, err := standalone.ReadEngine("../standalone/built")
+	gametest.Need(t, err == nil, "no engine: run make engine")
+	whole, _, err := models.Open(standalone.Whole)
+	gametest.OK(t, err)
+	file := gametest.Must(standalone.Shrink(t.Context(), whole, standalone.Games))(t)
+	folder := serveFiles(t, gametest.Must(Folder(t.Context(), engine, map[string][]byte{standalone.Small: file, standalone.Whole: whole}))(t))
+
+	for _, address := range []string{"/", "/#puzzles", "/#review=7x6x4:4444422", "/#explore=7x6x4:4455"} {
+		for name, open := range map[string]func() *tab{
+			"service": func() *tab {
+				return open(t, Config{Agents: agent.Shared{Ships: solver.ShippedBook}}, address, append(slowly(), newcomer, onEachPage(watched))...)
+			},
+			"files": func() *tab {
+				return openURL(t, folder.URL, "/evald"+address, append(slowly(), newcomer, onEachPage(watched))...)
+			},
+		} {
+			b := open()
+			b.until("window.columns > 0 || document.querySelectorAll('#review-board > *, #explore-board > button').length > 0")
+			usable := valueOf[float64](b, "window.columns ?? performance.now()")
+			b.await("new Promise((done) => { setTimeout(done, 5000); })")
+			t.Logf("%-8s %-24s first paint %.2f s, the board %.2f s, shifts %.3f", name, address,
+				valueOf[float64](b, `performance.getEntriesByType("paint")[0].startTime`)/1000, usable/1000, valueOf[float64](b, "window.shifts"))
+		}
+	}
+
+	b := openURL(t, folder.URL, "/evald/", newcomer)
+	b.until("document.querySelectorAll('#board > button').length === 7")
+	question[object](b, "values", object{"position": "44"}) // the engine is loaded
+	median := func(times []time.Duration) time.Duration { slices.Sort(times); return times[len(times)/2] }
+	timed := func(name string, body object) time.Duration {
+		start := time.Now()
+		question[object](b, name, body)
+		return time.Since(start)
+	}
+	openings := []string{"444444", "4455332", "1726354", "4441727", "4536271", "3332211", "7766554", "4242426"}
+	var values, scores, strong []time.Duration
+	for _, p := range openings {
+		values = append(values, timed("values", object{"position": p}))
+		scores = append(scores, timed("analyze", object{"position": p[:len(p)/7*7], "visits": 0, "solve": true})) // each move leads to 8 stones
+		strong = append(strong, timed("move", object{"position": p, "agent": "strong"}))
+	}
+	t.Logf("a question about %d values: %v; the exact scores of all moves of 7 stones: %v; a move of strong: %v, at most %v",
+		len(openings[0])+1, median(values), median(scores), median(strong), slices.Max(strong))
+	for _, visits := range []int{20_000, 100_000} {
+		took := timed("tree", object{"position": "4", "visits": visits, "unproved": true, "nodes": 1})
+		t.Logf("a search of %d visits: %.0f visits/s", visits, float64(visits)/took.Seconds())
+	}
+}
