@@ -195,7 +195,7 @@ class Positions:
         """`played` and `player` [N], as from_played takes them: uint64, or Python's integers (object) on boards of more than 64 cells.
 
         >>> [f"{int(bits[0]):#x}" for bits in Positions("445").played()]
-        ['0x1810000000', '0x800000000']
+        ['0xc080000000', '0x80000000']
         """
         second = self.stones % 2 == 1  # is to move
         cells = self.cells()
