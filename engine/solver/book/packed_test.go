@@ -45,7 +45,7 @@ func reached(b *game.Board, plies int) map[game.Position]bool {
 func TestPacked(t *testing.T) {
 	for i, board := range append(slices.Clone(boards), game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 4, Gravity: true})) {
 		m := newMinimax(board)
-		for _, plies := range []int{0, 5, min(9+i, board.Cells()-1)} {
+		for _, plies := range []int{0, 5, min(7+i, board.Cells()-1)} {
 			file := packed(t, m, plies)
 			k := gametest.Must(book.ParsePacked(file))(t)
 			if k.Plies() != plies || k.Rules() != board.Rules() {

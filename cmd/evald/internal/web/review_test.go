@@ -123,20 +123,20 @@ func TestReviewBoards(t *testing.T) {
 // A review continues what an earlier one has found, which must be of the same game.
 func TestReviewFurther(t *testing.T) {
 	h := handler(t, Config{Limits: Limits{Review: time.Minute, Time: time.Minute}})
-	const position = "6x5x4:11132663352515624646"
+	const position = "5x4x4:45544222541125"
 	want := reviewOf(t, h, position)
 	further := func(scores string, limit uint64) *http.Response {
 		return asked(t, h, "/ui/review", fmt.Sprintf(`{"game":%q,"further":{"scores":[%s],"limit":%d}}`, position, scores, limit))
 	}
-	nothing := strings.Repeat(",[-30,30]", 20)
-	if got := answered[reviewed](t, further("[-30,30]"+nothing, 4096)); !reflect.DeepEqual(want, got) || got.Further != nil {
+	nothing := strings.Repeat(",[-20,20]", 14)
+	if got := answered[reviewed](t, further("[-20,20]"+nothing, 4096)); !reflect.DeepEqual(want, got) || got.Further != nil {
 		t.Errorf("one review is %+v, and one that was continued %+v", want, got)
 	}
 	// It believes what it is told, here that the first side wins from the beginning.
-	if got := answered[reviewed](t, further("[1,30]"+nothing, 0)); got.Positions[0].Least != 1 {
+	if got := answered[reviewed](t, further("[1,20]"+nothing, 0)); got.Positions[0].Least != 1 {
 		t.Errorf("of a won game it says %+v", got.Positions[0])
 	}
-	for scores, limit := range map[string]uint64{"[0,0]": 1, "[1,0]" + nothing: 1, "[-31,0]" + nothing: 1, "[0,31]" + nothing: 1, "[0,0]" + nothing: 1<<40 + 1} {
+	for scores, limit := range map[string]uint64{"[0,0]": 1, "[1,0]" + nothing: 1, "[-21,0]" + nothing: 1, "[0,21]" + nothing: 1, "[0,0]" + nothing: 1<<40 + 1} {
 		if r := further(scores, limit); r.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s, limit %d: status %d", scores, limit, r.StatusCode)
 		}
