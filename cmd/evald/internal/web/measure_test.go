@@ -34,13 +34,13 @@ func slowly() []chromedp.Action[chromedp.Void] {
 
 // watched notes when the board has its columns, and how much what is there is moved: the sum of the layout's shifts.
 const watched = `window.shifts = 0;
-	new PerformanceObserver((list) => { for (const e of list.getEntries()) { if (!e.hadRecentInput) { window.shifts += e.value; } } }).observe({type: "layout-shift", buffered: true});
+	new PerformanceObserver((list) => { for (const e of list.getEntries()) { if (!e.hadRecentInput) { window.shifts += e.value; window.moved = (window.moved ?? "") + e.value.toFixed(3) + " " + e.sources.map((s) => s.node?.id || s.node?.className || s.node?.nodeName).join(",") + "; "; } } }).observe({type: "layout-shift", buffered: true});
 	const look = () => { if (document.querySelectorAll("#board > button, #puzzle-board button").length >= 7) { window.columns = performance.now(); } else { requestAnimationFrame(look); } };
 	requestAnimationFrame(look);`
 
-// With EVALD_SCALE=1: how soon a slow phone has the board, from a service and from a plain server of files, and how the engine in
-// the browser computes. The board's frame is in the page's own styles, so it is there at the first paint.
-func TestMeasurePage(t *testing.T) {
+// measured serves the page without a server, as make page writes it.
+func measured(t *testing.T) *fileServer {
+	t.Helper()
 	if os.Getenv("EVALD_SCALE") == "" {
 		t.Skip("a measurement: EVALD_SCALE=1")
 	}
@@ -49,8 +49,13 @@ func TestMeasurePage(t *testing.T) {
 	whole, _, err := models.Open(standalone.Whole)
 	gametest.OK(t, err)
 	file := gametest.Must(standalone.Shrink(t.Context(), whole, standalone.Games))(t)
-	folder := serveFiles(t, gametest.Must(Folder(t.Context(), engine, map[string][]byte{standalone.Small: file, standalone.Whole: whole}))(t))
+	return serveFiles(t, gametest.Must(Folder(t.Context(), engine, map[string][]byte{standalone.Small: file, standalone.Whole: whole}))(t))
+}
 
+// With EVALD_SCALE=1: how soon a slow phone has the board, from a service and from a plain server of files. The board's frame is in the
+// page's own styles, so it is there at the first paint.
+func TestMeasurePage(t *testing.T) {
+	folder := measured(t)
 	for _, address := range []string{"/", "/#puzzles", "/#review=7x6x4:4444422", "/#explore=7x6x4:4455"} {
 		for name, open := range map[string]func() *tab{
 			"service": func() *tab {
@@ -64,12 +69,16 @@ func TestMeasurePage(t *testing.T) {
 			b.until("window.columns > 0 || document.querySelectorAll('#review-board > *, #explore-board > button').length > 0")
 			usable := valueOf[float64](b, "window.columns ?? performance.now()")
 			b.await("new Promise((done) => { setTimeout(done, 5000); })")
-			t.Logf("%-8s %-24s first paint %.2f s, the board %.2f s, shifts %.3f", name, address,
-				valueOf[float64](b, `performance.getEntriesByType("paint")[0].startTime`)/1000, usable/1000, valueOf[float64](b, "window.shifts"))
+			t.Logf("%-8s %-24s first paint %.2f s, the board %.2f s, shifts %.3f of %s", name, address,
+				valueOf[float64](b, `performance.getEntriesByType("paint")[0].startTime`)/1000, usable/1000, valueOf[float64](b, "window.shifts"), valueOf[string](b, "window.moved ?? 'nothing'"))
 		}
 	}
 
-	b := openURL(t, folder.URL, "/evald/", newcomer)
+}
+
+// With EVALD_SCALE=1: how fast the engine is in the browser.
+func TestMeasureEngine(t *testing.T) {
+	b := openURL(t, measured(t).URL, "/evald/", newcomer)
 	b.until("document.querySelectorAll('#board > button').length === 7")
 	question[object](b, "values", object{"position": "44"}) // the engine is loaded
 	median := func(times []time.Duration) time.Duration { slices.Sort(times); return times[len(times)/2] }
@@ -78,14 +87,14 @@ func TestMeasurePage(t *testing.T) {
 		question[object](b, name, body)
 		return time.Since(start)
 	}
-	openings := []string{"444444", "4455332", "1726354", "4441727", "4536271", "3332211", "7766554", "4242426"}
+	openings := []string{"4444442", "4455331", "1726355", "4441727", "4536277", "3332211", "7766112", "4252426"} // of 7 stones
 	var values, scores, strong []time.Duration
 	for _, p := range openings {
 		values = append(values, timed("values", object{"position": p}))
-		scores = append(scores, timed("analyze", object{"position": p[:len(p)/7*7], "visits": 0, "solve": true})) // each move leads to 8 stones
+		scores = append(scores, timed("analyze", object{"position": p, "visits": 0, "solve": true}))
 		strong = append(strong, timed("move", object{"position": p, "agent": "strong"}))
 	}
-	t.Logf("a question about %d values: %v; the exact scores of all moves of 7 stones: %v; a move of strong: %v, at most %v",
+	t.Logf("a question about %d values: %v; the exact scores of all moves, of 8 stones each: %v; a move of strong: %v, at most %v",
 		len(openings[0])+1, median(values), median(scores), median(strong), slices.Max(strong))
 	for _, visits := range []int{20_000, 100_000} {
 		took := timed("tree", object{"position": "4", "visits": visits, "unproved": true, "nodes": 1})
