@@ -73,7 +73,6 @@ func TestMeasurePage(t *testing.T) {
 				valueOf[float64](b, `performance.getEntriesByType("paint")[0].startTime`)/1000, usable/1000, valueOf[float64](b, "window.shifts"), valueOf[string](b, "window.moved ?? 'nothing'"))
 		}
 	}
-
 }
 
 // With EVALD_SCALE=1: how fast the engine is in the browser.
