@@ -30,7 +30,8 @@ func boardsIn(flag, text string) (game.Mix, []*game.Board, error) {
 	return mix, boards, nil
 }
 
-// folderOf returns the folder of a game, which may be one of a bucket: out itself if there is only one game or out is "", else the subfolder with the game's name.
+// folderOf returns the folder of a game, which may be one of a bucket: out itself if there is only one game or out is "", else the
+// subfolder with the game's name.
 func folderOf(mix game.Mix, out string, r game.Rules) string {
 	if len(mix) == 1 || out == "" {
 		return out

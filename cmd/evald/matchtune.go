@@ -139,9 +139,7 @@ func (c *matchCmd) tune(ctx context.Context, s streams) error {
 // and probabilities that are 0 have all of theirs.
 func constantOf(text string, spec agent.Spec, numbers []agent.Number) (c arena.Constant, key string, err error) {
 	name, between, given := strings.Cut(text, "=")
-	if key = name; key == "" || !given {
-		between = ""
-	}
+	key = name
 	if f, ok := ask.Named(strings.ReplaceAll(name, "-", "_"), ask.Agents); ok {
 		key = f.Name
 	}

@@ -32,7 +32,7 @@ export function certain(result) {
   return { text: say("chance.win.short", { side: say("side.initial." + kinds[side]) }), long: say("chance.wins", { side: sides()[side] }), kind: kinds[side] };
 }
 
-const results = { win: 1, draw: 0, loss: -1 };
+export const results = { win: 1, draw: 0, loss: -1 };
 
 // verdict describes a result that is proved, "win", "draw" or "loss", or else a value; both are for the player, 1 or 2.
 export function verdict(player, value, proved) {

@@ -5,7 +5,8 @@ import { $, count, make, setText } from "./dom.js";
 import { split } from "./kept.js";
 import { say } from "./strings.js";
 
-const first = 2000, more = 5, most = 100_000; // visits of the first search, their growth, and the maximum of the server
+export const first = 2000; // visits of the first search
+const more = 5, most = 100_000; // their growth, and the maximum of the server
 
 export class Column {
   // name is "a" or "b": the column's name in addresses, and at the end of its elements' names. usual is its choice before the visitor makes

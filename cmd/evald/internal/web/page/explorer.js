@@ -4,7 +4,7 @@
 import { aborted, lines, patiently, post } from "./api.js";
 import { Board } from "./board.js";
 import { scored, sides } from "./chances.js";
-import { Column } from "./column.js";
+import { Column, first } from "./column.js";
 import { $, count, make, setText } from "./dom.js";
 import { Kept, split } from "./kept.js";
 import { enter, orderNote } from "./position.js";
@@ -12,7 +12,6 @@ import { say } from "./strings.js";
 import { Tree } from "./tree.js";
 
 const empty = "7x6x4:-";
-const searching = 2000; // visits of the second column
 
 export class Explorer {
   // The view calls report with an error to show, or null.
@@ -27,7 +26,7 @@ export class Explorer {
     const again = () => this.go(this.game.position);
     this.columns = [
       new Column("a", models, { model: config.model, visits: 0 }, config, again),
-      new Column("b", models, { model: config.model, visits: Math.min(searching, config.visits) }, config, again),
+      new Column("b", models, { model: config.model, visits: Math.min(first, config.visits) }, config, again),
     ];
     this.tree = new Tree(config, models, (position) => this.address(position));
     $("explore-played").hidden = !config.games;

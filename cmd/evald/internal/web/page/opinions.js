@@ -1,11 +1,10 @@
 // The opinions of the network, the search and the solver on each move: a table under the board, and a summary beside it. All are shown as Red's
 // and Yellow's chances, whichever side is to move.
-import { certain, chance, forRed, scored, sides } from "./chances.js";
+import { certain, chance, forRed, results, scored, sides } from "./chances.js";
 import { $, count, make, setText } from "./dom.js";
 import { say } from "./strings.js";
 import { term } from "./words.js";
 
-const results = { win: 1, draw: 0, loss: -1 };
 const nothing = { text: "", long: "", kind: "" };
 
 function capital(text) {

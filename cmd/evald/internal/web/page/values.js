@@ -1,9 +1,8 @@
 // The known values of a game's positions, for Red, from the evaluator, a search, the solver or the rules. The visitor may hide some of these
 // sources. Of the others an exact value is shown if there is one, else the value from the best source.
-import { certain, chance, forRed } from "./chances.js";
+import { certain, chance, forRed, results } from "./chances.js";
 
 const sight = 0, search = 1, exact = 2, ended = 3; // sources, better ones last
-const results = { win: 1, draw: 0, loss: -1 };
 
 export class Values {
   constructor() {
