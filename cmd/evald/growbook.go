@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -16,27 +17,26 @@ import (
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/jobs"
-	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/mcts/opening"
 	"github.com/evald/evald/engine/short"
 )
 
 type growBookCmd struct {
-	File       string        `arg:"" type:"path" help:"The book. A new one is begun if the file does not exist; the same command, or another one, extends an existing one."`
-	Agent      string        `default:"uct-bitsquares:sims=30000" help:"What plays both sides: an agent that searches a tree (mcts, gumbel, uct, uct-NAME), as in evald help match, with visits or sims."`
-	Time       time.Duration `range:"1s to 8760h" default:"10m" help:"How long to play."`
-	From       string        `default:"-" placeholder:"MOVES" help:"Begin all games after these moves, such as 44554."`
-	GrowVisits int           `range:"1 to 4294967295" default:"1000" help:"Minimum number of visits of the book's positions. Those with fewer are removed."`
-	Rules      string        `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
-	Seed       uint64        `help:"Random seed of the first moves of the games."`
+	File  string        `arg:"" type:"path" help:"The book. A new one is begun if the file does not exist; the same command, or another one, extends an existing one."`
+	Agent string        `default:"uct-bitsquares:sims=1000" help:"What plays both sides: an agent that searches a tree (mcts, gumbel, uct, uct-NAME), as in evald help match, with visits or sims."`
+	Time  time.Duration `range:"1s to 8760h" default:"10m" help:"How long to play."`
+	From  string        `default:"-" placeholder:"MOVES" help:"Begin all games after these moves, such as 44554."`
+	Rules string        `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
+	Seed  uint64        `help:"Random seed of the first moves of the games."`
 	processors
 }
 
 func (*growBookCmd) Help() string {
-	return "An agent plays against itself, on all processors, and the results of its searches are added to an opening book, with which its " +
-		"later searches begin. A game begins with random moves, from none up to a fifth of the board's cells, so that the book knows many openings, and ends when " +
-		"half of the cells are full, because later positions hardly recur. The file is saved every few seconds (a twentieth of the time at most), " +
-		"so a kill loses little. Agents use a book by book=FILE, and evald match --grow-book extends one by matches."
+	return "An agent plays against itself, on all processors, and the results of its searches are added to an opening book. A game begins " +
+		"with random moves, from none up to a tenth of the board's cells. Then it follows the best moves of the book, and after the end of " +
+		"the book those of the agent, until half of the cells are full. The values of its last positions are backed up to its first ones, " +
+		"so the next game may choose another move. The file is saved every few seconds (a twentieth of the time at most), so a kill loses " +
+		"little. An agent with book=FILE plays the moves of the book without a search, and evald match --grow-book adds the searches of a match."
 }
 
 func (c *growBookCmd) Run(ctx context.Context, s streams) error {
@@ -57,19 +57,17 @@ func (c *growBookCmd) Run(ctx context.Context, s streams) error {
 	case !spec.Tree() || spec.Book != "" || spec.Visits == 0 || spec.Time != 0:
 		return usage("--agent %s: want an agent that searches a tree (mcts, gumbel, uct, uct-NAME), with visits or sims, and without time and book", short.Quote(c.Agent))
 	}
-	grown, err := growBook(c.File, board, c.GrowVisits)
+	grown, err := growBook(c.File, board)
 	if err != nil {
 		return err
 	}
 	defer grown.release()
 	shared := play.Batched(shareAgents(c.processors, s.err), nil)
-	shared.Books = func(string) (*opening.Book, error) { return grown.Book, nil }
-	shared.Searched = grown.add
+	shared.Searched = grown.Add
 	spec, _, err := agentOf(c.Agent, board, shared)
 	if err != nil {
 		return err
 	}
-	spec.Book = c.File
 	g := &bookGames{growingBook: grown, board: board, start: start, spec: spec, shared: shared, progress: newProgress(s.err, 0), until: time.Now().Add(c.Time)}
 	before, began := grown.Positions(), time.Now()
 	err = g.play(ctx, rand.NewPCG(c.Seed, uint64(before)))
@@ -122,10 +120,11 @@ func (g *bookGames) play(ctx context.Context, seeds *rand.PCG) error {
 	return err
 }
 
-// one plays a game: some random moves, then those of the agent, until half of the board is full.
+// one plays a game: some random moves, then those of the book, and after its end those of the agent, until the agent has made a search and
+// half of the board is full, or until the result is proved.
 func (g *bookGames) one(ctx context.Context, a agent.Agent, r *rand.Rand) error {
 	p := g.start
-	for range r.IntN(g.board.Cells()/5 + 1) {
+	for range r.IntN(g.board.Cells()/10 + 1) {
 		legal := g.board.Legal(p)
 		next := g.board.PlayCell(p, legal.Nth(r.IntN(legal.OnesCount())))
 		if g.board.Result(next) != game.Ongoing {
@@ -133,19 +132,29 @@ func (g *bookGames) one(ctx context.Context, a agent.Agent, r *rand.Rand) error 
 		}
 		p = next
 	}
-	for first := true; first || g.board.Result(p) == game.Ongoing && 2*p.Plies() < g.board.Cells(); first = false {
-		if ctx.Err() != nil { // a search that begins with all its visits does not look
+	var line []game.Position
+	for searched := false; g.board.Result(p) == game.Ongoing && !(searched && 2*p.Plies() >= g.board.Cells()); {
+		if ctx.Err() != nil { // moves of the book do not look
 			return ctx.Err()
 		}
-		action, err := a.Move(ctx, g.board, p)
-		if err != nil {
-			return err
+		if value, _ := g.Value(p); math.Abs(value) == 1 {
+			break
+		}
+		line = append(line, p)
+		action, ok := g.Next(p)
+		if !ok {
+			var err error
+			if action, err = a.Move(ctx, g.board, p); err != nil {
+				return err
+			}
+			searched = true
 		}
 		p = g.board.Play(p, action)
 		if err := g.between(); err != nil {
 			return err
 		}
 	}
+	g.BackUp(line)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.games++
@@ -168,17 +177,15 @@ func (g *bookGames) between() error {
 // growingBook is an opening book in a file, which searches extend. The file is locked.
 type growingBook struct {
 	*opening.Book
-	path   string
-	visits int           // minimum of its positions
-	file   *durable.File // the next version
-	saved  time.Time
-	took   time.Duration // the last save
+	path  string
+	file  *durable.File // the next version
+	saved time.Time
+	took  time.Duration // the last save
 }
 
-// growBook opens a book to extend it, or begins one if the file does not exist. Positions with fewer than the given number of visits are
-// removed.
-func growBook(path string, b *game.Board, visits int) (g *growingBook, err error) {
-	g = &growingBook{path: path, visits: visits, saved: time.Now()}
+// growBook opens a book to extend it, or begins one if the file does not exist.
+func growBook(path string, b *game.Board) (g *growingBook, err error) {
+	g = &growingBook{path: path, saved: time.Now()}
 	if g.file, err = durable.Create(path); err != nil {
 		return nil, fmt.Errorf("opening book: %w", err)
 	}
@@ -206,9 +213,6 @@ func isFor(path string, book *opening.Book, b *game.Board) error {
 	return nil
 }
 
-// add adds the results of a search.
-func (g *growingBook) add(t *mcts.Tree) { g.Add(t, g.visits) }
-
 // due reports whether the book should be saved: after five seconds, and later for a large book, so that saving takes a twentieth of the
 // time at most.
 func (g *growingBook) due() bool { return time.Since(g.saved) > max(5*time.Second, 20*g.took) }
@@ -216,7 +220,7 @@ func (g *growingBook) due() bool { return time.Since(g.saved) > max(5*time.Secon
 // save writes the file. Calls must not overlap.
 func (g *growingBook) save() error {
 	began := time.Now()
-	g.Prune(g.visits)
+	g.BackUpAll()
 	if err := g.Write(g.file); err != nil {
 		return err
 	}

@@ -32,7 +32,6 @@ type matchCmd struct {
 	SPRT         []float64 `range:"-10000 to 10000" name:"sprt" placeholder:"ELO0,ELO1" help:"For two agents: stop as soon as a sequential test with errors of 5% decides whether the first is ELO0 or ELO1 better than the second; --games is the maximum."`
 	Tune         []string  `without:"sprt,out,openings,opening-plies,grow-book,plot" placeholder:"NAME[=LOW:HIGH],.." help:"Find the best values of one or two numbers of one agent, such as cpuct and fpu of mcts or power and width of uct-bitsquares, with --games games (600 are a good start) against the agent as it is; the range is a quarter to four times the usual value unless it is given. cpuct (exploration) and fpu (the reduction of the value of moves without visits) are written into the file of the network of an mcts agent, where searches read them. Of all others the agent is printed."`
 	GrowBook     string    `type:"path" placeholder:"F.book" help:"Add the results of the searches to this opening book, a new one if the file does not exist. Agents with book=F.book use it."`
-	GrowVisits   int       `range:"1 to 4294967295" needs:"grow-book" default:"1000" help:"Minimum number of visits of the book's positions. Others are not added, and those in the book are removed."`
 	Plot         string    `type:"path" placeholder:"F.svg" help:"Draw the scores of all pairs."`
 	JSON         bool      `help:"Write JSON instead of tables."`
 	processors
@@ -352,9 +351,9 @@ func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
 		return shared, nil
 	}
 	var err error
-	if c.grown, err = growBook(c.GrowBook, b, c.GrowVisits); err != nil {
+	if c.grown, err = growBook(c.GrowBook, b); err != nil {
 		return shared, fmt.Errorf("--grow-book: %w", err)
 	}
-	shared.Searched = c.grown.add
+	shared.Searched = c.grown.Add
 	return shared, nil
 }

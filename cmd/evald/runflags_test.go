@@ -41,7 +41,7 @@ var runFlagsOf = map[string]map[string]string{
 	},
 	"match": {
 		again: "rules openings opening-plies seed", free: "games sprt",
-		apart: "out tune grow-book grow-visits plot json gpus ort cpu-path",
+		apart: "out tune grow-book plot json gpus ort cpu-path",
 	},
 	"prove": {
 		again: "side rules from sample", apart: "out memory book json gpus ort cpu-path",

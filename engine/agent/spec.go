@@ -57,7 +57,7 @@ func (s Spec) Deterministic() error {
 	return fmt.Errorf("agent %s %s", s, why)
 }
 
-// Tree reports whether the agent searches a tree, which can begin with an opening book and extend one.
+// Tree reports whether the agent searches a tree, which can play by an opening book and extend one.
 func (s Spec) Tree() bool {
 	return s.Name == "mcts" || s.Name == "gumbel" || s.Name == "uct" || strings.HasPrefix(s.Name, "uct-")
 }

@@ -131,6 +131,11 @@ func (s *searcher) move(ctx, inner context.Context, b *game.Board, p game.Positi
 	if err := s.Supports(b); err != nil {
 		return 0, fmt.Errorf("%s: %w", s.spec.Name, err)
 	}
+	if s.book != nil && s.book.Rules() == b.Rules() { // ignore a book of another game
+		if a, ok := s.book.Move(p); ok && ctx.Err() == nil {
+			return a, nil
+		}
+	}
 	if err := s.root(b, p, s.config.Exact); err != nil {
 		return 0, err
 	}
@@ -174,10 +179,6 @@ func (s *searcher) root(b *game.Board, p game.Position, exact solver.Nodes) (err
 		return err
 	}
 	s.exact = exact
-	// Ignore a book of another game.
-	if s.book != nil && s.book.Rules() == b.Rules() && s.tree.Visits() == 0 {
-		s.tree.Warm(s.book.Find)
-	}
 	return nil
 }
 

@@ -49,21 +49,9 @@ func (t *Tree) survey(moves []node) (visits uint32, done bool) {
 	return visits, done
 }
 
-// had is the number of visits to the position of n, by all paths.
-func (t *Tree) had(n *node) uint32 {
-	visits := uint32(0)
-	if n.raw != unevaluated {
-		visits = 1
-	}
-	for _, c := range t.moves(n) {
-		visits += c.visits
-	}
-	return max(visits, n.visits)
-}
-
 // value is the value of the position of n, -1..1 for the side that moved there. n must have moves. It is a mean, weighted by visits, of the
-// moves' values and of the value that the position had before it had moves. The latter counts as one visit, or as the visits that come from
-// a book or belong to moves that Advance has dropped. Moves that are proved to lose do not count, because they are never played.
+// moves' values and of the value that the position had before it had moves. The latter counts as one visit, or as the visits that belong to
+// moves that Advance has dropped. Moves that are proved to lose do not count, because they are never played.
 func (t *Tree) value(n *node) float64 {
 	visits, weight, sum := 0.0, 0.0, 0.0
 	moves := t.moves(n)

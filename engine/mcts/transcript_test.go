@@ -24,7 +24,7 @@ func TestTranscripts(t *testing.T) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			command := map[string]func(*testing.T, *datadriven.TestData) string{
 				"new": s.begin, "descend": s.descend, "expand": s.expand, "abandon": s.abandon, "visit": s.visit, "search": s.search,
-				"tree": s.tree, "scores": s.scores, "result": s.result, "advance": s.advance, "known": s.known, "warm": s.warm,
+				"tree": s.tree, "scores": s.scores, "result": s.result, "advance": s.advance,
 			}[d.Cmd]
 			if command == nil {
 				d.Fatalf(t, "unknown command %q", d.Cmd)
@@ -37,9 +37,8 @@ func TestTranscripts(t *testing.T) {
 // script is the state of a transcript.
 type script struct {
 	*Tree
-	under map[string]*Leaf        // leaves under way, by the name that descend gave them
-	named int                     // how many leaves have had a name
-	book  map[game.Position]Known // of the last known
+	under map[string]*Leaf // leaves under way, by the name that descend gave them
+	named int              // how many leaves have had a name
 }
 
 // begin is "new RULES:MOVES SELECTION OPTION=VALUE..": a new tree. It shows the board. C is 1, and all other options are off
@@ -206,30 +205,6 @@ func (s *script) advance(t *testing.T, d *datadriven.TestData) string {
 	had := s.Nodes()
 	s.Advance(actions[0])
 	return fmt.Sprintf("%d of %d nodes are kept\n%s", s.Nodes(), had, drawBoard(s.board, s.root))
-}
-
-// known is "known VISITS": what Each hands out. It becomes the book of warm.
-func (s *script) known(t *testing.T, d *datadriven.TestData) string {
-	visits, err := strconv.Atoi(d.CmdArgs[0].Key)
-	if err != nil {
-		d.Fatalf(t, "%v", err)
-	}
-	s.book = map[game.Position]Known{}
-	var out strings.Builder
-	s.Each(visits, func(p game.Position, k Known) {
-		s.book[p] = k
-		fmt.Fprintf(&out, "%s%s to move: visits %d, value %s, draw %.4f, %v\n\n", drawBoard(s.board, p), stone(p.Mover()), k.Visits, signed(float64(k.Value)), k.Draw, k.Result)
-	})
-	return out.String()
-}
-
-// warm gives a new tree what the last known has shown.
-func (s *script) warm(*testing.T, *datadriven.TestData) string {
-	s.Warm(func(p game.Position) (Known, bool) {
-		k, ok := s.book[p]
-		return k, ok
-	})
-	return s.text(s.allRows())
 }
 
 // take is the leaf that a command names.

@@ -15,11 +15,11 @@ import (
 	"strings"
 
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/mcts"
 )
 
 const (
-	magic        = "evald opening book 1"
+	magic        = "evald opening book "
+	version      = "2"
 	maxPositions = 1 << 26 // a few GiB of memory
 )
 
@@ -46,11 +46,11 @@ func (b *Book) Write(w io.Writer) error {
 		return err
 	}
 	out := bufio.NewWriter(z)
-	fmt.Fprintf(out, "%s %v %d\n", magic, b.board.Rules(), len(b.known))
+	fmt.Fprintf(out, "%s%s %v %d\n", magic, version, b.board.Rules(), len(b.found))
 	var last game.Position
 	var record []byte
-	for _, p := range slices.SortedFunc(maps.Keys(b.known), game.Position.Compare) {
-		record = appendRecord(record[:0], last, p, b.known[p])
+	for _, p := range slices.SortedFunc(maps.Keys(b.found), game.Position.Compare) {
+		record = appendRecord(record[:0], last, p, b.found[p])
 		if _, err := out.Write(record); err != nil {
 			return err
 		}
@@ -59,16 +59,18 @@ func (b *Book) Write(w io.Writer) error {
 	return errors.Join(out.Flush(), z.Close())
 }
 
-func appendRecord(r []byte, last, p game.Position, k mcts.Known) []byte {
+func appendRecord(r []byte, last, p game.Position, e entry) []byte {
 	hi, lo := p.All.Hi-last.All.Hi, p.All.Lo
 	if hi == 0 {
 		lo -= last.All.Lo
 	}
-	for _, x := range []uint64{hi, lo, p.Own.Hi, p.Own.Lo, uint64(k.Visits)} {
+	for _, x := range []uint64{hi, lo, p.Own.Hi, p.Own.Lo, uint64(e.visits)} {
 		r = binary.AppendUvarint(r, x)
 	}
-	value := int16(math.Round(float64(k.Value) * math.MaxInt16))
-	return append(binary.LittleEndian.AppendUint16(r, uint16(value)), byte(math.Round(float64(k.Draw)*255)), byte(k.Result))
+	for _, v := range e.moves {
+		r = append(r, byte(v))
+	}
+	return r
 }
 
 // Read reads a book. A position that cannot occur in the book's game is an error.
@@ -85,17 +87,14 @@ func Read(r io.Reader) (*Book, error) {
 	b := New(board)
 	var last game.Position
 	for i := range n {
-		p, k, err := readRecord(in, last)
+		p, e, err := b.readRecord(in, last)
 		if err != nil {
-			return nil, fmt.Errorf("position %d of %d: %w", i+1, n, err)
-		}
-		if err := b.check(p, k); err != nil {
 			return nil, fmt.Errorf("position %d of %d: %w", i+1, n, err)
 		}
 		if i > 0 && last.Compare(p) >= 0 {
 			return nil, fmt.Errorf("position %d of %d is out of order", i+1, n)
 		}
-		b.known[p] = k
+		b.found[p] = e
 		last = p
 	}
 	// Reading on makes gzip compare its checksum.
@@ -105,6 +104,7 @@ func Read(r io.Reader) (*Book, error) {
 	case extra > 0:
 		return nil, errors.New("continues after its last position")
 	}
+	b.BackUpAll()
 	return b, z.Close()
 }
 
@@ -116,48 +116,54 @@ func readHeader(in *bufio.Reader) (*game.Board, int, error) {
 	if err != nil || len(line) > maxHeader {
 		return nil, 0, errors.New("is not an opening book")
 	}
-	rest, ok := strings.CutPrefix(string(line), magic+" ")
+	rest, ok := strings.CutPrefix(string(line), magic)
 	fields := strings.Fields(rest)
-	if !ok || len(fields) != 2 {
-		return nil, 0, errors.New("is not an opening book, or has a version that this program does not know")
+	if !ok || len(fields) != 3 {
+		return nil, 0, errors.New("is not an opening book")
 	}
-	rules, err := game.ParseRules(fields[0])
+	if fields[0] != version {
+		return nil, 0, fmt.Errorf("has version %s of the format, and this program reads %s: grow it anew with evald grow-book", fields[0], version)
+	}
+	rules, err := game.ParseRules(fields[1])
 	if err != nil {
 		return nil, 0, err
 	}
-	n, err := strconv.Atoi(fields[1])
+	n, err := strconv.Atoi(fields[2])
 	if err != nil || n < 0 || n > maxPositions {
-		return nil, 0, fmt.Errorf("claims %q positions, want 0 to %d", fields[1], maxPositions)
+		return nil, 0, fmt.Errorf("claims %q positions, want 0 to %d", fields[2], maxPositions)
 	}
 	board, err := game.NewBoard(rules)
 	return board, n, err
 }
 
-func readRecord(in *bufio.Reader, last game.Position) (p game.Position, k mcts.Known, err error) {
+func (b *Book) readRecord(in *bufio.Reader, last game.Position) (p game.Position, e entry, err error) {
 	var x [5]uint64
 	for i := range x {
 		if x[i], err = binary.ReadUvarint(in); err != nil {
-			return p, k, unexpected(err)
+			return p, e, unexpected(err)
 		}
 	}
 	if p.All.Hi, p.All.Lo = last.All.Hi+x[0], x[1]; x[0] == 0 {
 		p.All.Lo += last.All.Lo
 	}
 	p.Own = game.Bits{Hi: x[2], Lo: x[3]}
-	var tail [4]byte
-	if _, err := io.ReadFull(in, tail[:]); err != nil {
-		return p, k, unexpected(err)
+	if err := b.check(p); err != nil {
+		return p, e, err
 	}
-	if x[4] < 1 || x[4] > math.MaxUint32 || tail[3] > byte(game.Loss) {
-		return p, k, fmt.Errorf("%d visits, result %d: want 1 to %d and 0 to 3", x[4], tail[3], uint32(math.MaxUint32))
+	if x[4] < 1 || x[4] > math.MaxUint32 {
+		return p, e, fmt.Errorf("%d visits, want 1 to %d", x[4], uint32(math.MaxUint32))
 	}
-	value := max(-math.MaxInt16, int16(binary.LittleEndian.Uint16(tail[:])))
-	return p, mcts.Known{
-		Visits: uint32(x[4]),
-		Value:  float32(value) / math.MaxInt16,
-		Draw:   float32(tail[2]) / 255,
-		Result: game.Result(tail[3]),
-	}, nil
+	e = entry{visits: uint32(x[4]), moves: make([]int8, b.board.Legal(p).OnesCount())}
+	for i := range e.moves {
+		v, err := in.ReadByte()
+		if err != nil {
+			return p, e, unexpected(err)
+		}
+		if e.moves[i] = int8(v); e.moves[i] < -won {
+			return p, e, fmt.Errorf("the value of a move is %d, want %d to %d", e.moves[i], -won, won)
+		}
+	}
+	return p, e, nil
 }
 
 func unexpected(err error) error {
@@ -168,7 +174,7 @@ func unexpected(err error) error {
 }
 
 // check returns an error if no search of the game can have met the position.
-func (b *Book) check(p game.Position, k mcts.Known) error {
+func (b *Book) check(p game.Position) error {
 	if err := b.board.Check(p, game.InTurn); err != nil {
 		return fmt.Errorf("its stones are %x of %x: %w", p.Own, p.All, err)
 	}

@@ -1,14 +1,15 @@
-// Package opening stores results of searches as an opening book: positions with their visits and values, with which later searches begin. A
-// book grows with each game that is played; positions with few visits can be pruned.
+// Package opening stores results of searches as an opening book: searched positions with the values of their moves. The book is a graph
+// whose values are backed up as in minimax: a position has the value of its best move, and a move that of the position after it, if that
+// was searched too. So a search improves the values of all positions from which its position is reached (Lincke, Strategies for the
+// automatic construction of opening books, 2000).
 //
 // A book file is compressed by gzip (RFC 1952), which contains a checksum. It consists of
 //
-//	the line  "evald opening book 1 RULES N\n", RULES such as 7x6x4, N the number of positions
+//	the line  "evald opening book 2 RULES N\n", RULES such as 7x6x4, N the number of positions
 //	N times   All, then Own, as differences (below)
-//	          visits as uvarint
-//	          value, -1..1, as int16 of value * 32767, little-endian
-//	          draw, 0..1, as a byte of draw * 255
-//	          result: 0 ongoing, 1 win, 2 draw, 3 loss
+//	          visits of the search as uvarint
+//	          for each legal move, in the order of the board's bits, the value that the search found, as a signed byte:
+//	          127 a proved win, -127 a proved loss, else the value, -1..1, times 126
 //
 // The positions are canonical and sorted by All, then by Own, as 128-bit numbers. All is two uvarints: its high word minus that of the
 // previous position, and its low word, minus that of the previous position if the high words are equal. Own is two uvarints, high and low.
@@ -16,11 +17,20 @@
 package opening
 
 import (
+	"cmp"
 	"maps"
+	"math"
+	"slices"
 	"sync"
 
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/mcts"
+)
+
+// The value of a proved win, and the largest of other moves.
+const (
+	won  = 127
+	most = 126
 )
 
 // Book holds results of searches for positions of one game. It treats mirror images as one position. It is safe for concurrent use.
@@ -28,12 +38,19 @@ type Book struct {
 	board *game.Board
 
 	mu    sync.RWMutex
-	known map[game.Position]mcts.Known // of canonical positions
+	found map[game.Position]entry // of canonical positions
+}
+
+// entry is the result of the search of a position. Its values are those of the file.
+type entry struct {
+	visits uint32
+	value  int8   // of the best move, backed up
+	moves  []int8 // of each legal move, as the search found it
 }
 
 // New returns an empty book.
 func New(b *game.Board) *Book {
-	return &Book{board: b, known: map[game.Position]mcts.Known{}}
+	return &Book{board: b, found: map[game.Position]entry{}}
 }
 
 // Rules are the rules of the book's game.
@@ -43,46 +60,134 @@ func (b *Book) Rules() game.Rules { return b.board.Rules() }
 func (b *Book) Positions() int {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	return len(b.known)
+	return len(b.found)
 }
 
-// Find returns the book's result for p, or false if p is not in the book. It is an argument for Tree.Warm.
-func (b *Book) Find(p game.Position) (mcts.Known, bool) {
-	q, _ := b.board.Canonical(p)
+// Value returns the value of p, -1..1 for the side to move, or false if the book does not have p. Exactly 1 and -1 are proved.
+func (b *Book) Value(p game.Position) (float64, bool) {
+	p, _ = b.board.Canonical(p)
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	k, ok := b.known[q]
-	return k, ok
+	e, ok := b.found[p]
+	return float64(e.value) / won, ok
 }
 
-// Add stores a tree's results for positions of the same game that have at least the given number of visits (see Tree.Each). Of two results
-// for a position it keeps a proved one, else the one with more visits. It does not add up visits, because a tree that began with the book
-// counts the book's visits among its own.
-func (b *Book) Add(t *mcts.Tree, visits int) {
-	found := map[game.Position]mcts.Known{}
-	t.Each(visits, func(p game.Position, k mcts.Known) {
-		q, _ := b.board.Canonical(p)
-		found[q] = better(found[q], k)
-	})
+// Add stores the result of a search of the same game for its root, unless the book has one of as many visits or more.
+func (b *Book) Add(t *mcts.Tree) {
+	p, mirrored := b.board.Canonical(t.Root())
+	var values [game.MaxBits]int8
+	moves := t.Moves(nil)
+	if len(moves) == 0 {
+		return // the next stone wins, or the search was too short
+	}
+	for _, m := range moves {
+		values[b.image(m.Action, mirrored)] = valueOf(m)
+	}
+	e := entry{visits: uint32(t.Visits())}
+	for l := b.board.Legal(p); !l.IsZero(); l = l.WithoutFirst() {
+		e.moves = append(e.moves, values[b.board.Action(l.First())])
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for p, k := range found {
-		b.known[p] = better(b.known[p], k)
+	if b.found[p].visits < e.visits {
+		b.found[p] = e
+		b.backUp(p)
 	}
 }
 
-func better(a, b mcts.Known) mcts.Known {
-	aProved, bProved := a.Result != game.Ongoing, b.Result != game.Ongoing
-	if aProved != bProved && bProved || aProved == bProved && a.Visits < b.Visits {
-		a, b = b, a
+func (b *Book) image(action int, mirrored bool) int {
+	if mirrored {
+		return b.board.MirrorAction(action)
 	}
-	a.Visits = max(a.Visits, b.Visits)
-	return a
+	return action
 }
 
-// Prune removes the positions with fewer than the given number of visits.
-func (b *Book) Prune(visits int) {
+// valueOf is the value of a searched move. The search considers a move without visits bad.
+func valueOf(m mcts.Move) int8 {
+	switch {
+	case m.Result == game.Win:
+		return won
+	case m.Result == game.Loss:
+		return -won
+	case m.Visits == 0 && m.Result == game.Ongoing:
+		return -most
+	}
+	return int8(math.Round(most * m.Q))
+}
+
+// BackUp updates the values of the positions of a game, the last one first. Positions that the book does not have are ignored.
+func (b *Book) BackUp(line []game.Position) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	maps.DeleteFunc(b.known, func(_ game.Position, k mcts.Known) bool { return int64(k.Visits) < int64(visits) })
+	for _, p := range slices.Backward(line) {
+		p, _ = b.board.Canonical(p)
+		b.backUp(p)
+	}
+}
+
+// BackUpAll updates the values of all positions. Unlike BackUp it also finds those from which other move orders lead to a new result.
+func (b *Book) BackUpAll() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := slices.SortedFunc(maps.Keys(b.found), func(p, q game.Position) int { return cmp.Compare(q.Plies(), p.Plies()) })
+	for _, p := range all {
+		b.backUp(p)
+	}
+}
+
+// backUp updates the value of a canonical position from those after it. mu must be held.
+func (b *Book) backUp(p game.Position) {
+	if e, ok := b.found[p]; ok {
+		_, e.value, _ = b.best(p, e, false)
+		b.found[p] = e
+	}
+}
+
+// best returns the best move of a canonical position and its value. With searched it considers only moves that end the game or lead to
+// positions of the book; ok is false if there are none. mu must be held.
+func (b *Book) best(p game.Position, e entry, searched bool) (action int, value int8, ok bool) {
+	i := 0
+	for l := b.board.Legal(p); !l.IsZero(); l = l.WithoutFirst() {
+		v, sure := e.moves[i], true
+		next := b.board.PlayCell(p, l.LowBit())
+		if r := b.board.Result(next); r != game.Ongoing {
+			v = -won * int8(r.Value())
+		} else {
+			next, _ = b.board.Canonical(next)
+			var after entry
+			if after, sure = b.found[next]; sure {
+				v = -after.value
+			}
+		}
+		if i++; (sure || !searched) && (!ok || v > value) {
+			action, value, ok = b.board.Action(l.First()), v, true
+		}
+	}
+	return action, value, ok
+}
+
+// Move returns the move to play in p: of the moves whose positions the book also has, the best one. ok is false if there is none, or if it
+// is proved to lose: a search can find the longest defence.
+func (b *Book) Move(p game.Position) (action int, ok bool) {
+	action, value, ok := b.choose(p, true)
+	return action, ok && value > -won
+}
+
+// Next returns the move of p by which the book should grow: the best one, whether or not the book has the position after it. Deep
+// searches of a move tend to lower its value, so other moves have their turns. ok is false if the book does not have p.
+func (b *Book) Next(p game.Position) (action int, ok bool) {
+	action, _, ok = b.choose(p, false)
+	return action, ok
+}
+
+func (b *Book) choose(p game.Position, searched bool) (action int, value int8, ok bool) {
+	p, mirrored := b.board.Canonical(p)
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	e, ok := b.found[p]
+	if !ok {
+		return 0, 0, false
+	}
+	action, value, ok = b.best(p, e, searched)
+	return b.image(action, mirrored), value, ok
 }
