@@ -2,12 +2,14 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/mcts/opening"
@@ -84,5 +86,25 @@ func TestGrowBookKilled(t *testing.T) {
 	gametest.OK(t, killedProgram(dir, args+" --time 1s").Run())
 	if grown := gametest.Must(opening.Load(path))(t).Positions(); grown < killed {
 		t.Errorf("%d positions, before %d", grown, killed)
+	}
+}
+
+// The results of games are backed up to their beginning: on a small board the start gets its exact value, which no search of a few visits finds.
+func TestGrowBookBacksUp(t *testing.T) {
+	t.Parallel()
+	board := gametest.Must(new(game.Boards).Parse("3x3x3"))(t) // a draw
+	book := opening.New(board)
+	g := &bookGames{growingBook: &growingBook{Book: book, saved: time.Now().Add(time.Hour)}, board: board, progress: newProgress(io.Discard, 0)}
+	a := gametest.Must(agent.New(gametest.Must(agent.Parse("uct-bitsquares:sims=5"))(t), agent.Shared{Searched: book.Add}))(t)
+	first := 0.0
+	for before := -1; book.Positions() > before; {
+		before = book.Positions()
+		gametest.OK(t, g.one(t.Context(), a, gametest.Rand(1)))
+		if g.games == 1 {
+			first, _ = book.Value(game.Position{})
+		}
+	}
+	if last, ok := book.Value(game.Position{}); !ok || last != 0 || first == 0 {
+		t.Errorf("the start has value %v after a game and %v (%t) after %d games, want another one and 0", first, last, ok, g.games)
 	}
 }

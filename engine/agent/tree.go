@@ -139,7 +139,7 @@ func (s *searcher) move(ctx, inner context.Context, b *game.Board, p game.Positi
 	if err := s.root(b, p, s.config.Exact); err != nil {
 		return 0, err
 	}
-	if legal := b.Legal(p); legal.OnesCount() == 1 && ctx.Err() == nil {
+	if legal := b.Legal(p); legal.OnesCount() == 1 && s.searched == nil && ctx.Err() == nil { // a book needs the value of the only move
 		return b.Action(legal.First()), nil
 	}
 	limits := mcts.Limits{Visits: cmp.Or(s.spec.Visits, math.MaxInt32), Batch: 1, Leaves: s.spec.Leaves, Decide: s.spec.Selection != mcts.Gumbel} // which spreads all its visits by a plan

@@ -135,7 +135,7 @@ func TestMinimax(t *testing.T) {
 		r := gametest.Rand(uint64(i))
 		book, s := opening.New(b), newSlow(b)
 		var met []game.Position
-		for range 12 {
+		for range 6 {
 			line := play(t, book, s, game.Position{}, []mcts.Selection{mcts.PUCT, mcts.UCT, mcts.Gumbel}[i%3], r)
 			for k, p := range line[:len(line)-1] { // a game's result is backed up to its beginning at once
 				before, in := book.Value(p)
