@@ -60,7 +60,7 @@ func questions(t *testing.T) (all []question) {
 	}
 	positions := someLines(random, 26)
 	for i, position := range positions {
-		rule := []mcts.Selection{mcts.PUCT, mcts.PUCT, mcts.UCT, mcts.Gumbel}[random.IntN(4)]
+		rule := []mcts.Selection{mcts.PUCT, mcts.PUCT, mcts.UCT, mcts.Gumbel, mcts.Flat}[random.IntN(5)]
 		q := question{position, map[string]string{"visits": strconv.Itoa(2 + random.IntN(400))}}
 		if i%5 == 0 {
 			rule = mcts.PUCT

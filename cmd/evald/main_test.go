@@ -146,7 +146,7 @@ func TestWrongUse(t *testing.T) {
 		{"solve --pack-book x --book y sample.txt", exitUsage, "--pack-book names the file to write, and reads only the file of --book"},
 		{"solve --pack-book x --book none", exitUsage, "leave the positions, -o and --book none out"},
 		{"solve --build-book x --rules 4x4x5", exitUsage, `--rules: inarow "5": nobody can win in rules "4x4x5": must be at most 4`},
-		{"search --seed 1", exitUsage, "--seed does nothing without --selection uct|gumbel"},
+		{"search --seed 1", exitUsage, "--seed does nothing without --selection uct|gumbel|flat"},
 		{"score x --selection uct", exitUsage, "--selection does nothing without --visits"},
 		{"score x --agent uct --model default", exitUsage, "--model does nothing with --agent"},
 		{"selfplay -o x --selection gumbel --noise 0.1", exitUsage, "--noise does nothing with --selection gumbel"},

@@ -165,7 +165,7 @@ func TestBenchSolve(t *testing.T) {
 
 func TestSearch(t *testing.T) {
 	const in = "121212\n448\n334\n1212121\n3x3x3free:12354687\n"
-	for _, selection := range []string{"puct", "uct", "gumbel"} {
+	for _, selection := range []string{"puct", "uct", "gumbel", "flat"} {
 		status, out, stderr := evald(t, in, "search", "--backend", "bitsquares", "--visits", "300", "--selection", selection)
 		if status != exitBadInput || !strings.Contains(stderr, "1 of 5 lines refused") {
 			t.Errorf("%s: status %d, errors %q", selection, status, stderr)

@@ -65,7 +65,7 @@ func read() (all []Field) {
 		if f.Anonymous {
 			continue
 		}
-		field := Field{Name: strings.ReplaceAll(f.Tag.Get("name"), "-", "_"), Default: f.Tag.Get("default"), Aliases: strings.FieldsFunc(f.Tag.Get("aliases"), func(r rune) bool { return r == ',' }), doors: strings.Split(f.Tag.Get("doors"), ","), index: f.Index, rules: []string{"puct", "uct", "gumbel"}}
+		field := Field{Name: strings.ReplaceAll(f.Tag.Get("name"), "-", "_"), Default: f.Tag.Get("default"), Aliases: strings.FieldsFunc(f.Tag.Get("aliases"), func(r rune) bool { return r == ',' }), doors: strings.Split(f.Tag.Get("doors"), ","), index: f.Index, rules: []string{"puct", "uct", "gumbel", "flat"}}
 		if needs, ok := strings.CutPrefix(f.Tag.Get("needs"), "selection="); ok && !strings.Contains(needs, ",") {
 			field.rules = strings.Split(needs, "|")
 		}

@@ -33,18 +33,18 @@ const MostVisits = 1 << 30
 // How is how a search is made, whatever its number of visits. The zero value of each field is its
 // default. Its tags are those of Search.
 type How struct {
-	Selection      mcts.Selection `doors:"queries,service,python" default:"puct" enum:"puct,uct,gumbel" help:"How visits choose among moves: ${enum}."`
+	Selection      mcts.Selection `doors:"queries,service,python" default:"puct" enum:"puct,uct,gumbel,flat" help:"How visits choose among moves: ${enum}. flat is flat Monte Carlo, without lookahead: all moves get equal shares and the best mean is played, of random games with the heuristic rollout:games=1."`
 	Leaves         int            `doors:"agents,python" range:"1 to 4096" default:"1" help:"Leaves of one position that are evaluated at once. More are faster if few positions wait, and change the answers."`
-	Explore        float64        `doors:"queries,service,agents,python" aliases:"cpuct" range:"0 to 1000" without:"selection=gumbel" help:"Exploration constant of puct (cpuct) and uct: a larger one spreads the visits over more moves. 0 is that of the network (evald match --tune), or else ${puctC} for puct and ${uctC} for uct."`
-	FPU            *float64       `doors:"queries,service,agents,python" name:"fpu" range:"-2 to 2" without:"selection=uct|gumbel" help:"How much lower puct values a move without visits than its position (first play urgency), below the root: a larger one visits fewer moves. Default: that of the network (evald match --tune), or else ${fpu}."`
-	Exact          solver.Nodes   `doors:"queries,service,agents,python" help:"Prove leaves whose result a solver finds within ${exactNodes} nodes, or =NODES, and exclude moves of the position that it finds to give the result away; =false is none. Default: ${exactNodes} on boards with gravity, none in a search without lookahead."`
-	Lookahead      *bool          `doors:"queries,service,agents,python" help:"Look two stones ahead (uct: one) before the network is asked, and prove results from the ends of games upwards; =false is the search of the papers, which judges a network by itself. Default: true, but false for networks that are not in evald's formats (functions, ONNX files)."`
-	Priors         Priors         `doors:"queries,service,agents,python" choices:"flat,policy" placeholder:"flat|policy" without:"selection=uct|gumbel" help:"What puct makes of a network's policy: flat are its square roots, scaled to sum 1, with which a network that is too certain finds more; policy is the policy itself. Default: flat, but policy for networks that are not in evald's formats."`
-	Transpositions *bool          `doors:"queries,service,agents,python" without:"selection=uct" help:"Let all orders of moves to a position share its visits. Default: true, but false for networks that are not in evald's formats."`
+	Explore        float64        `doors:"queries,service,agents,python" aliases:"cpuct" range:"0 to 1000" without:"selection=gumbel|flat" help:"Exploration constant of puct (cpuct) and uct: a larger one spreads the visits over more moves. 0 is that of the network (evald match --tune), or else ${puctC} for puct and ${uctC} for uct."`
+	FPU            *float64       `doors:"queries,service,agents,python" name:"fpu" range:"-2 to 2" without:"selection=uct|gumbel|flat" help:"How much lower puct values a move without visits than its position (first play urgency), below the root: a larger one visits fewer moves. Default: that of the network (evald match --tune), or else ${fpu}."`
+	Exact          solver.Nodes   `doors:"queries,service,agents,python" without:"selection=flat" help:"Prove leaves whose result a solver finds within ${exactNodes} nodes, or =NODES, and exclude moves of the position that it finds to give the result away; =false is none. Default: ${exactNodes} on boards with gravity, none in a search without lookahead."`
+	Lookahead      *bool          `doors:"queries,service,agents,python" without:"selection=flat" help:"Look two stones ahead (uct: one) before the network is asked, and prove results from the ends of games upwards; =false is the search of the papers, which judges a network by itself. Default: true, but false for networks that are not in evald's formats (functions, ONNX files)."`
+	Priors         Priors         `doors:"queries,service,agents,python" choices:"flat,policy" placeholder:"flat|policy" without:"selection=uct|gumbel|flat" help:"What puct makes of a network's policy: flat are its square roots, scaled to sum 1, with which a network that is too certain finds more; policy is the policy itself. Default: flat, but policy for networks that are not in evald's formats."`
+	Transpositions *bool          `doors:"queries,service,agents,python" without:"selection=uct|flat" help:"Let all orders of moves to a position share its visits. Default: true, but false for networks that are not in evald's formats."`
 	Discount       float64        `doors:"queries,service,agents,python" range:"0.5 to 1" default:"1" help:"Factor of a value for each stone by which it is carried towards the root."`
-	Noise          float64        `doors:"queries,service,agents,python" range:"0 to 1" without:"selection=uct|gumbel" help:"Share of Dirichlet noise in the priors of a position's moves."`
-	Alpha          float64        `doors:"queries,service,agents,python" range:"0.000001 to 1000000" default:"1" needs:"noise" without:"selection=uct|gumbel" help:"Parameter of the Dirichlet noise: a smaller one is for fewer moves at a time."`
-	Forced         float64        `doors:"queries,service,agents,python" name:"forced-playouts" range:"0 to 1000000" without:"selection=uct|gumbel" help:"K, with which puct makes at least sqrt(K * prior * visits) visits of each move that has one (KataGo's forced playouts)."`
+	Noise          float64        `doors:"queries,service,agents,python" range:"0 to 1" without:"selection=uct|gumbel|flat" help:"Share of Dirichlet noise in the priors of a position's moves."`
+	Alpha          float64        `doors:"queries,service,agents,python" range:"0.000001 to 1000000" default:"1" needs:"noise" without:"selection=uct|gumbel|flat" help:"Parameter of the Dirichlet noise: a smaller one is for fewer moves at a time."`
+	Forced         float64        `doors:"queries,service,agents,python" name:"forced-playouts" range:"0 to 1000000" without:"selection=uct|gumbel|flat" help:"K, with which puct makes at least sqrt(K * prior * visits) visits of each move that has one (KataGo's forced playouts)."`
 	Considered     int            `doors:"queries,service,agents,python" range:"1 to 128" default:"16" needs:"selection=gumbel" help:"Moves of a position that gumbel considers."`
 	CVisit         *float64       `doors:"queries,service,agents,python" range:"0 to 1000000" needs:"selection=gumbel" help:"c_visit of gumbel, whose values weigh (c_visit + the most visits of a move) * c_scale against the logarithms of the priors. Default: ${cVisit}."`
 	CScale         *float64       `doors:"queries,service,agents,python" range:"0 to 1000000" needs:"selection=gumbel" help:"c_scale of gumbel, for values from 0 (lost) to 1 (won). Default: ${cScale}."`
@@ -71,14 +71,14 @@ type Search struct {
 	Visits int `doors:"queries,service,agents,python" range:"1 to 1073741824" default:"800" help:"Visits of each position's root."`
 	How
 	Batch int    `doors:"python" range:"1 to 1048576" default:"256" help:"Leaves of all positions that are evaluated together. It changes no answer."`
-	Seed  uint64 `doors:"queries,service,agents,python" needs:"selection=uct|gumbel,noise" help:"Random seed of uct and gumbel, and of noise."`
+	Seed  uint64 `doors:"queries,service,agents,python" needs:"selection=uct|gumbel|flat,noise" help:"Random seed of uct, gumbel and flat, and of noise."`
 }
 
 // Config returns the configuration of the trees of this search with a backend. They have room for
 // all visits. What the caller does not choose, the backend's attributes decide: its own constants,
 // and whether its network is searched plainly.
 func (s Search) Config(b eval.Backend) mcts.Config {
-	c, plain := mcts.DefaultConfig(s.Selection).For(b), b.Attributes().Plain
+	c, plain := mcts.DefaultConfig(s.Selection).For(b), b.Attributes().Plain || s.Selection == mcts.Flat
 	c.Visits, c.MaxNodes, c.Seed = s.Visits, 0, s.Seed
 	c.C, c.Discount, c.Alpha, c.Moves = cmp.Or(s.Explore, c.C), cmp.Or(s.Discount, c.Discount), cmp.Or(s.Alpha, c.Alpha), cmp.Or(s.Considered, c.Moves)
 	c.Noise, c.ForcedPlayouts, c.Rescale = s.Noise, s.Forced, s.Rescale
@@ -164,7 +164,7 @@ func (s Search) Rule(b eval.Backend, on *game.Board) string {
 		{"lookahead", !c.Plain},
 		{fmt.Sprintf("exact %v", c.Exact.On(on)), c.Exact.On(on) > 0},
 		{"flat priors", c.FlatPriors && s.Selection == mcts.PUCT},
-		{"transpositions", c.Transpositions && s.Selection != mcts.UCT},
+		{"transpositions", c.Transpositions && s.Selection != mcts.UCT && s.Selection != mcts.Flat},
 	} {
 		if aid.on {
 			text += ", " + aid.name

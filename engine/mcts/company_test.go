@@ -2,6 +2,7 @@ package mcts_test
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"runtime"
@@ -46,8 +47,8 @@ const companyVisits = 24
 func TestCompany(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	random := gametest.Rand(3)
-	all := gametest.Boards()
-	boards := []*game.Board{all[0], all[0], all[1], all[3], all[7], all[9]}
+	some := gametest.Boards()
+	boards := []*game.Board{some[0], some[0], some[1], some[3], some[7], some[9]}
 	n, rounds := 150, 4
 	switch {
 	case testing.Short():
@@ -61,7 +62,9 @@ func TestCompany(t *testing.T) {
 			n, rounds = min(n, 16), min(rounds, 2)
 		}
 		positions := gametest.Open(random, b, n)
-		for name, c := range searches {
+		all := maps.Clone(searches)
+		all["flat"] = mcts.DefaultConfig(mcts.Flat)
+		for name, c := range all {
 			if i == 0 && name != "puct" { // one search has all positions, the others a sample
 				continue
 			}
@@ -74,7 +77,12 @@ func TestCompany(t *testing.T) {
 				exact  solver.Nodes
 			}{{1, 0}, {5, 0}, {5, 300}} {
 				leaves := form.leaves
-				c.Exact, c.RootNodes = form.exact, mcts.RootNodesFor(8)
+				if c.Exact, c.RootNodes = form.exact, 0; form.exact > 0 {
+					if c.Plain {
+						continue
+					}
+					c.RootNodes = mcts.RootNodesFor(8)
+				}
 				want := make([]found, len(positions))
 				for k, p := range positions {
 					tr := tree(t, b, c, p)

@@ -63,9 +63,15 @@ const (
 	// get equal numbers of visits. Below the root, visits follow a policy that the values have improved (Danihelka et al., Policy
 	// improvement by planning with Gumbel, 2022).
 	Gumbel
+	// Flat is flat Monte Carlo: all moves of the root get equal shares of the visits, whatever their values, and the move with the best mean
+	// is played. Below the root all moves are equally likely. So with random games as evaluator (heuristic.Rollout) a move's mean is, in
+	// expectation exactly, the result of a game in which both sides play at random: the moves up to the first new position are random, and so
+	// is the game from there. (Equal shares below the root would favour the first moves until a round is complete.) Ties go to the first
+	// move in the order of Tree.Moves. It needs Plain.
+	Flat
 )
 
-var selectionNames = []string{"puct", "uct", "gumbel"}
+var selectionNames = []string{"puct", "uct", "gumbel", "flat"}
 
 func (s Selection) String() string { return selectionNames[s] }
 
@@ -141,11 +147,15 @@ type Config struct {
 	Seed uint64
 }
 
-// DefaultConfig returns the configuration of a selection rule, without noise. UCT uses the exploration constant of its paper.
+// DefaultConfig returns the configuration of a selection rule, without noise. UCT uses the exploration constant of its paper,
+// and Flat is plain.
 func DefaultConfig(s Selection) Config {
 	c := Config{Selection: s, C: 1.5, FPU: 0.2, FlatPriors: true, Transpositions: true, Discount: 1, Alpha: 1, Moves: 16, Visits: 64, CVisit: 50, CScale: 1, GumbelScale: 1, MaxNodes: 1 << 20}
-	if s == UCT {
+	switch s {
+	case UCT:
 		c.C = math.Sqrt2
+	case Flat:
+		c.Plain = true
 	}
 	return c
 }
@@ -202,7 +212,7 @@ func (c Config) complete(b *game.Board) (Config, error) {
 		{"Noise", c.Noise, 0, 1},
 		{"Alpha", c.Alpha, 1e-6, 1e6},
 		{"ForcedPlayouts", c.ForcedPlayouts, 0, 1e6},
-		{"Selection", float64(c.Selection), 0, float64(Gumbel)},
+		{"Selection", float64(c.Selection), 0, float64(Flat)},
 		{"CVisit", c.CVisit, 0, 1e6},
 		{"CScale", c.CScale, 0, 1e6},
 		{"GumbelScale", c.GumbelScale, 0, 1e6},
@@ -217,6 +227,9 @@ func (c Config) complete(b *game.Board) (Config, error) {
 	}
 	if c.Plain && (c.Exact.On(b) > 0 || c.RootNodes > 0) {
 		return c, errors.New("mcts: a search without lookahead proves nothing: it cannot use a solver (exact)")
+	}
+	if c.Selection == Flat && !c.Plain {
+		return c, errors.New("mcts: flat Monte Carlo (selection flat) gives all moves equal shares, so it has neither lookahead nor a solver (exact): leave both out")
 	}
 	if c.Selection == Gumbel && (c.Moves < 1 || c.Visits < 1) {
 		return c, fmt.Errorf("mcts: Gumbel with %d moves and %d visits, must be 1 or more", c.Moves, c.Visits)

@@ -288,6 +288,8 @@ func TestConfig(t *testing.T) {
 		"RootNodes": func(c *mcts.Config) { c.RootNodes = 1<<18 + 1 },
 		"Exact":     func(c *mcts.Config) { c.Exact = 100_001 },
 		"Gumbel":    func(c *mcts.Config) { c.Selection, c.Visits = mcts.Gumbel, 0 },
+		"Flat":      func(c *mcts.Config) { c.Selection = mcts.Flat },
+		"Selection": func(c *mcts.Config) { c.Selection = mcts.Flat + 1 },
 	} {
 		c := mcts.DefaultConfig(mcts.PUCT)
 		damage(&c)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -19,7 +20,7 @@ func papers() map[string]mcts.Config {
 	fpu.C, fpu.FPU, fpu.Discount, fpu.ForcedPlayouts = 2.5, 0.45, 0.97, 2
 	mctx.CScale, mctx.Rescale = 0.1, true
 	few.Moves, few.CVisit, few.CScale = 4, 20, 0.5
-	all := map[string]mcts.Config{"puct": puct, "puct with others": fpu, "gumbel": gumbel, "gumbel as mctx": mctx, "gumbel with 4": few}
+	all := map[string]mcts.Config{"puct": puct, "puct with others": fpu, "gumbel": gumbel, "gumbel as mctx": mctx, "gumbel with 4": few, "flat": mcts.DefaultConfig(mcts.Flat)}
 	for name, c := range all {
 		c.Plain, c.Transpositions, c.FlatPriors = true, false, false
 		if c.Selection == mcts.Gumbel {
@@ -95,7 +96,8 @@ type paper struct {
 	board  *game.Board
 	config mcts.Config
 	root   *paperNode
-	due    []int // Gumbel: the visits that a root move must have to be considered
+	due    []int      // Gumbel: the visits that a root move must have to be considered
+	random *rand.Rand // Flat: the random numbers of the tree
 }
 
 type paperNode struct {
@@ -109,7 +111,7 @@ type paperNode struct {
 }
 
 func newPaper(b *game.Board, c mcts.Config, p game.Position) *paper {
-	s := &paper{board: b, config: c, root: &paperNode{position: p}}
+	s := &paper{board: b, config: c, root: &paperNode{position: p}, random: rand.New(rand.NewPCG(c.Seed, p.Hash()))}
 	s.expand(s.root)
 	s.root.visits, s.root.sum = 1, s.root.raw
 	if c.Selection == mcts.Gumbel {
@@ -157,6 +159,8 @@ func (s *paper) run() {
 			switch {
 			case s.config.Selection == mcts.PUCT:
 				action = s.puct(at)
+			case s.config.Selection == mcts.Flat:
+				action = s.flat(at)
 			case at == s.root:
 				action = s.gumbelRoot(s.due[i-1])
 			default:
@@ -210,6 +214,26 @@ func (s *paper) puct(n *paperNode) int {
 		}
 		if u := q + s.config.C*n.prior[a]*math.Sqrt(float64(n.visits))/float64(1+m.visits); u > most+1e-12 {
 			best, most = a, u
+		}
+	}
+	return best
+}
+
+// flat takes the root's moves in turns, and draws one of the moves elsewhere.
+func (s *paper) flat(n *paperNode) int {
+	all := s.actions(n)
+	if n == s.root {
+		return all[(n.visits-1)%len(all)]
+	}
+	return all[s.random.IntN(len(all))]
+}
+
+// bestFlat is the root's move with the best mean, the first of equals.
+func (s *paper) bestFlat() int {
+	best := -1
+	for _, a := range s.actions(s.root) {
+		if s.root.next[a].visits > 0 && (best < 0 || s.root.q(a) > s.root.q(best)) {
+			best = a
 		}
 	}
 	return best
@@ -317,8 +341,11 @@ func (s *paper) compare(t *testing.T, got *mcts.Tree, where string) {
 	for a, n := range s.root.next {
 		want[a] = float64(n.visits) / max(1, float64(s.config.Visits-1))
 	}
-	if s.config.Selection == mcts.Gumbel {
+	switch s.config.Selection {
+	case mcts.Gumbel:
 		want = s.policy(s.root)
+	case mcts.Flat:
+		want = map[int]float64{s.bestFlat(): 1}
 	}
 	s.compareTrees(t, got, where)
 	s.compareLine(t, got, where)
@@ -336,6 +363,12 @@ func (s *paper) compare(t *testing.T, got *mcts.Tree, where string) {
 func (s *paper) compareLine(t *testing.T, got *mcts.Tree, where string) {
 	t.Helper()
 	line, at := got.Line(nil), s.root
+	if s.config.Selection == mcts.Flat {
+		if want := []int{s.bestFlat()}; !slices.Equal(line, want) || got.Best() != want[0] {
+			t.Fatalf("%s: line %v, best %d, want %v", where, line, got.Best(), want)
+		}
+		return
+	}
 	if len(line) == 0 || line[0] != got.Best() {
 		t.Fatalf("%s: line %v, best %d", where, line, got.Best())
 	}

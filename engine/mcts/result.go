@@ -97,8 +97,8 @@ func (t *Tree) WDL(wdl []float32) {
 }
 
 // Best is the action to play: the fastest proved win, else the most visited action that is not proved to lose, else the slowest proved
-// loss. Among equally visited actions, Gumbel chooses the one with the best score. Best is -1 if the root has no moves yet and none wins at
-// once.
+// loss. Among equally visited actions, Gumbel chooses the one with the best score. Flat chooses the action with the best mean, the first of
+// equals. Best is -1 if the root has no moves yet and none wins at once.
 func (t *Tree) Best() int {
 	moves := t.rootMoves()
 	if len(moves) == 0 {
@@ -143,6 +143,8 @@ func (t *Tree) better(moves []node, values []float64, i, k int) bool {
 		return a.plies < b.plies
 	case a.proof == lost && a.plies != b.plies:
 		return a.plies > b.plies
+	case t.config.Selection == Flat && a.visits > 0 && b.visits > 0:
+		return t.mean(a) > t.mean(b)
 	case a.visits != b.visits:
 		return a.visits > b.visits
 	case t.config.Selection == Gumbel && len(t.gumbel.sequence) > 0:
@@ -155,11 +157,13 @@ func (t *Tree) better(moves []node, values []float64, i, k int) bool {
 
 // Policy writes the root's policy into policy [Actions]. With temperature 1 a move's probability is its share of the visits; lower
 // temperatures sharpen the policy, and with 0 the best move gets 1. Gumbel writes its improved policy at any temperature above 0. Moves
-// that are proved to lose get 0. If the root is proved to be won or lost, the best move gets 1.
+// that are proved to lose get 0. If the root is proved to be won or lost, the best move gets 1, and so it does with Flat, whose shares are
+// equal.
 func (t *Tree) Policy(policy []float32, temperature float64) {
 	clear(policy)
 	moves := t.rootMoves()
-	if best := t.Best(); best >= 0 && (temperature == 0 || len(moves) == 0 || t.Result() == game.Win || t.Result() == game.Loss) {
+	best, whole := t.Best(), t.Result() == game.Win || t.Result() == game.Loss || t.config.Selection == Flat
+	if best >= 0 && (whole || temperature == 0 || len(moves) == 0) {
 		policy[best] = 1
 		return
 	}
@@ -195,13 +199,15 @@ func (t *Tree) Policy(policy []float32, temperature float64) {
 }
 
 // Line appends the principal variation: the best move of the root, then at each node a proved win or the most visited move. A plain search
-// has no proofs.
+// has no proofs. Below the root, visits of Flat are random, so its line is one move.
 func (t *Tree) Line(actions []int) []int {
 	best := t.Best()
 	if best < 0 {
 		return actions
 	}
-	actions = append(actions, best)
+	if actions = append(actions, best); t.config.Selection == Flat {
+		return actions
+	}
 	p := t.board.Play(t.root, best)
 	at := uint32(0)
 	for i, c := range t.rootMoves() {

@@ -141,7 +141,7 @@ func (t *Tree) configure(c Config) {
 	if t.prober != nil && c.Selection == PUCT {
 		t.rootProber = solver.Nodes(c.RootNodes).For(t.board)
 	}
-	t.shares = c.Transpositions && c.Selection != UCT
+	t.shares = c.Transpositions && (c.Selection == PUCT || c.Selection == Gumbel)
 	for i, x := 0, 1.0; i < len(t.decay); i++ {
 		t.decay[i] = x
 		x *= c.Discount
@@ -447,6 +447,8 @@ func (t *Tree) choose(at uint32, depth int) uint32 {
 		return t.chooseGumbelRoot(n)
 	case t.config.Selection == Gumbel:
 		return t.chooseGumbel(n)
+	case t.config.Selection == Flat:
+		return t.chooseFlat(n, depth)
 	}
 	return t.choosePUCT(n, depth)
 }
@@ -552,4 +554,23 @@ func (t *Tree) chooseUCT(n *node) uint32 {
 		}
 	}
 	return best
+}
+
+// chooseFlat chooses the root's move with the fewest visits, the first of equals, and below the root any move with equal probability. If the
+// chosen move waits for its first answer, no other move takes its turn: that would change the shares.
+func (t *Tree) chooseFlat(n *node, depth int) uint32 {
+	moves, next := t.moves(n), 0
+	if depth > 0 {
+		next = t.random.IntN(len(moves))
+	} else {
+		for i := range moves {
+			if moves[i].visits+uint32(moves[i].pending) < moves[next].visits+uint32(moves[next].pending) {
+				next = i
+			}
+		}
+	}
+	if moves[next].blocked() {
+		return noneFree
+	}
+	return n.first + uint32(next)
 }

@@ -34,7 +34,7 @@ func Plant(e *Evaluator, b *game.Board, positions []game.Position, options strin
 		return nil, fmt.Errorf("options of the forest: %w", err)
 	}
 	if o.Selection == mcts.Gumbel {
-		return nil, errors.New("selection is gumbel, which plans all visits of a search at its start: the steps of a forest need puct or uct")
+		return nil, errors.New("selection is gumbel, which plans all visits of a search at its start: the steps of a forest need puct, uct or flat")
 	}
 	if err := Check(b, positions); err != nil {
 		return nil, err
@@ -140,8 +140,8 @@ func (f *Forest) SetPriors(policy []float32) error {
 		return errBusy
 	}
 	defer f.using.Unlock()
-	if f.search.Selection == mcts.UCT {
-		return errors.New("prior: selection is uct, which uses no priors")
+	if rule := f.search.Selection; rule != mcts.PUCT {
+		return fmt.Errorf("prior: selection is %v, which uses no priors", rule)
 	}
 	n := f.board.Actions()
 	row := func(i int) []float32 { return policy[i*n : (i+1)*n : (i+1)*n] }

@@ -34,7 +34,8 @@ class Forest:
     pickled or copied: keep its `positions`.
 
     .. engine/ask: words
-    `selection`: How visits choose among moves: puct, uct.
+    `selection`: How visits choose among moves: puct, uct, flat. flat is flat Monte Carlo, without lookahead: all moves get equal shares and the best
+      mean is played, of random games with the heuristic rollout:games=1.
     `leaves`: Leaves of one position that are evaluated at once. More are faster if few positions wait, and change the answers.
     `explore`: Exploration constant of puct (cpuct) and uct: a larger one spreads the visits over more moves. 0 is that of the network (evald match
       --tune), or else 1.5 for puct and 1.41 for uct.
@@ -53,13 +54,13 @@ class Forest:
     `alpha`: Parameter of the Dirichlet noise: a smaller one is for fewer moves at a time.
     `forced_playouts`: K, with which puct makes at least sqrt(K * prior * visits) visits of each move that has one (KataGo's forced playouts).
     `batch`: Leaves of all positions that are evaluated together. It changes no answer.
-    `seed`: Random seed of uct and gumbel, and of noise.
+    `seed`: Random seed of uct, gumbel and flat, and of noise.
     .. engine/ask: end
     """
 
     def __init__(self, positions: PositionsLike, rules: str | Board | None = None, *, network: AnyNetwork = None,
                  # engine/ask: arguments
-                 selection: Literal["puct", "uct"] = "puct",
+                 selection: Literal["puct", "uct", "flat"] = "puct",
                  leaves: int = 1,
                  explore: float | None = None,
                  cpuct: float | None = None,

@@ -103,7 +103,7 @@ def columns(rows: list[list[str]]) -> str:
 
 
 def match(players: Mapping[str, Player], rules: str | Board = "7x6x4", *, games: int = 100, visits: int = 800,
-          selection: Literal["puct", "uct", "gumbel"] = "puct", exact: int | bool | None = None, lookahead: bool | None = None, seed: int = 0, opening_plies: int | None = None, parallel: int = 128, sizes: Sequence[int] | None = None,
+          selection: Literal["puct", "uct", "gumbel", "flat"] = "puct", exact: int | bool | None = None, lookahead: bool | None = None, seed: int = 0, opening_plies: int | None = None, parallel: int = 128, sizes: Sequence[int] | None = None,
           progress: Progress | None = None, **search: Unpack[SearchOptions]) -> Match:
     """Plays a match of two players or more, each against each other, as `evald match` does,
     on the board of `rules`.

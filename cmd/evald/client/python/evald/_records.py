@@ -190,7 +190,7 @@ def _of_game(game: Game) -> Records:
     return Records(positions, columns, codes, networks)
 
 
-def reanalyse(records: Records, *, network: AnyNetwork = None, visits: int = 64, selection: Literal["puct", "uct", "gumbel"] = "puct",
+def reanalyse(records: Records, *, network: AnyNetwork = None, visits: int = 64, selection: Literal["puct", "uct", "gumbel", "flat"] = "puct",
               exact: int | bool | None = None, lookahead: bool | None = None, batch: int = 256, seed: int = 0, progress: Progress | None = None,
               **options: Unpack[SearchOptions]) -> Records:
     """`records` of the same positions with the visits and values of new searches, as in MuZero

@@ -126,7 +126,7 @@ class Scores(Value):
 
 
 def score(network: AnyNetwork, sets: Set | Iterable[Path] | Mapping[str, Set], rules: str | Board | None = None, *, visits: int | Sequence[int] = (0, 100),
-          selection: Literal["puct", "uct", "gumbel"] = "puct", exact: int | bool | None = None, lookahead: bool | None = None, raw: bool = False,
+          selection: Literal["puct", "uct", "gumbel", "flat"] = "puct", exact: int | bool | None = None, lookahead: bool | None = None, raw: bool = False,
           sizes: Sequence[int] | None = None, progress: Progress | None = None, **search: Unpack[SearchOptions]) -> Scores:
     """Compares the likeliest moves of a network, and of searches with it, with exact scores, as
     `evald score` does.

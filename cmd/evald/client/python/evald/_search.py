@@ -267,7 +267,7 @@ def _searched_by(service: Service, found: Searched, chosen: dict[str, Any], prog
 def search(positions: PositionsLike, rules: str | Board | None = None, *, network: AnyNetwork = None,
            # engine/ask: arguments
            visits: int = 800,
-           selection: Literal["puct", "uct", "gumbel"] = "puct",
+           selection: Literal["puct", "uct", "gumbel", "flat"] = "puct",
            leaves: int = 1,
            explore: float | None = None,
            cpuct: float | None = None,
@@ -298,7 +298,8 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
 
     .. engine/ask: words
     `visits`: Visits of each position's root.
-    `selection`: How visits choose among moves: puct, uct, gumbel.
+    `selection`: How visits choose among moves: puct, uct, gumbel, flat. flat is flat Monte Carlo, without lookahead: all moves get equal shares and
+      the best mean is played, of random games with the heuristic rollout:games=1.
     `leaves`: Leaves of one position that are evaluated at once. More are faster if few positions wait, and change the answers.
     `explore`: Exploration constant of puct (cpuct) and uct: a larger one spreads the visits over more moves. 0 is that of the network (evald match
       --tune), or else 1.5 for puct and 1.41 for uct.
@@ -323,7 +324,7 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
     `rescale`: Let the least value of a position's moves be 0 and the largest 1, as mctx does (with a c_scale of 0.1).
     `gumbel_scale`: Factor of gumbel's noise, which chooses the considered moves. With 0 they are the likeliest. Default: 1.
     `batch`: Leaves of all positions that are evaluated together. It changes no answer.
-    `seed`: Random seed of uct and gumbel, and of noise.
+    `seed`: Random seed of uct, gumbel and flat, and of noise.
     .. engine/ask: end
 
     With `sizes` a function sees only batches of these numbers of positions (see Network). `progress` is called with the numbers of positions that are

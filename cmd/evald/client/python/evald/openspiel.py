@@ -89,7 +89,7 @@ class Bot(pyspiel.Bot):
     """A bot that plays the best action of evald's search. `network`, `visits`, `selection`,
     `exact`, `lookahead`, `seed` and further `options` are arguments of evald.search."""
 
-    def __init__(self, network: AnyNetwork = None, *, visits: int = SEARCHING["visits"].default, selection: Literal["puct", "uct", "gumbel"] = "puct",
+    def __init__(self, network: AnyNetwork = None, *, visits: int = SEARCHING["visits"].default, selection: Literal["puct", "uct", "gumbel", "flat"] = "puct",
                  exact: int | bool | None = None, lookahead: bool | None = None, seed: int = 0, **options: Unpack[SearchOptions]) -> None:
         super().__init__()
         self._network, self._visits = asked(network), arguments.count("visits", visits, 1)

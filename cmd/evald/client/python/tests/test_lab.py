@@ -67,7 +67,7 @@ class Searches(unittest.TestCase):
     def test_policy(self) -> None:
         """Unless the game is over, the policy sums to 1 and has no NaN, also if the rules or a proof decide the position."""
         of = starts(60, 3)
-        for chosen in (dict(), dict(lookahead=True), dict(exact=True), dict(selection="gumbel"), dict(selection="gumbel", lookahead=True), dict(selection="uct")):
+        for chosen in (dict(), dict(lookahead=True), dict(exact=True), dict(selection="gumbel"), dict(selection="gumbel", lookahead=True), dict(selection="uct"), dict(selection="flat")):
             found = evald.search(of, network=leaning, visits=12, **chosen)
             np.testing.assert_allclose(found.policy.sum(1), 1, atol=1e-5, err_msg=str(chosen))
             self.assertTrue((found.policy[~of.legal()] == 0).all())
@@ -158,7 +158,7 @@ class Forests(unittest.TestCase):
     def test_steps(self) -> None:
         """Runs together find what one search finds, and so do their trees."""
         of = evald.Positions(np.concatenate([starts(30, 7).words, evald.Positions(["1212121", "151515"], RULES).words]), RULES)
-        for chosen in (dict(), dict(noise=0.3, seed=5), dict(selection="uct", seed=2), dict(lookahead=True, exact=True), dict(priors="flat", fpu=0, transpositions=True), dict(forced_playouts=2)):
+        for chosen in (dict(), dict(noise=0.3, seed=5), dict(selection="uct", seed=2), dict(selection="flat", seed=2), dict(lookahead=True, exact=True), dict(priors="flat", fpu=0, transpositions=True), dict(forced_playouts=2)):
             forest = evald.Forest(of, network=leaning, **chosen)
             self.assertEqual(forest.run(0).visits.sum(), 0)
             for visits in (1, 17, 0, 15):
@@ -219,10 +219,12 @@ class Forests(unittest.TestCase):
 
     def test_errors(self) -> None:
         of = starts(3)
-        with self.assertRaisesRegex(evald.EvaldError, "gumbel.*puct or uct"):
+        with self.assertRaisesRegex(evald.EvaldError, "gumbel.*puct, uct or flat"):
             evald.Forest(of, network=leaning, selection="gumbel")  # type: ignore[arg-type]
         with self.assertRaisesRegex(evald.EvaldError, "uct, which uses no priors"):
             evald.Forest(of, network=leaning, selection="uct").set_prior(np.ones((3, 5)))
+        with self.assertRaisesRegex(evald.EvaldError, "flat.*lookahead"):
+            evald.search(of, network=leaning, selection="flat", lookahead=True)
         with self.assertRaisesRegex(evald.EvaldError, "lookahead must be False"):
             evald.Forest(of, network=leaning, lookahead=True).run(2, tree=True)
         forest = evald.Forest(of, network=leaning)
