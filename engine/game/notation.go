@@ -127,6 +127,11 @@ func (b *Board) Text(p Position) string {
 func CutRules(s string) (r Rules, moves string, err error) {
 	prefix, moves, found := strings.Cut(s, ":")
 	if !found || strings.HasPrefix(s, "{") { // a JSON object has no prefix
+		if strings.IndexByte(s, 'x') > 0 {
+			if _, err := ParseRules(s); err == nil {
+				return Connect4, s, &ParseError{Field: "moves", Value: s, Reason: "is a game without moves; its empty board is " + quote(s+":"+emptyMoves)}
+			}
+		}
 		return Connect4, s, nil
 	}
 	r, err = ParseRules(prefix)

@@ -15,6 +15,8 @@ func TestParseErrors(t *testing.T) {
 	board := strings.Repeat("0,", 41)
 	for _, c := range []struct{ in, want string }{
 		{"", `moves "": is empty; the empty board is "-"`},
+		{"3x3x3free", `moves "3x3x3free": is a game without moves; its empty board is "3x3x3free:-"`},
+		{"3x3free", `moves "3x3free": move 2 is "x", not one of 1 to 7`},
 		{"448", `moves "448": move 3 is "8", not one of 1 to 7`},
 		{"4é4", `moves "4é4": move 2 is "é", not one of 1 to 7`},
 		{"4444444", `moves "4444444": move 7 goes to "4", which is full`},
