@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"io"
 	"io/fs"
 	"math"
@@ -127,13 +128,15 @@ func showsLine(output, line string) bool {
 
 // instead are commands of the documents, and what the test runs in their place. There is a program already, and test_install.py of the
 // Python package installs it. What measures takes 12 s of a processor, so that it runs as it stands with EVALD_SOAK alone; TestBench and
-// package bench test it.
+// package bench test it. The two trainings on tic-tac-toe, of 2 s each, are shorter without it.
 var instead = map[string]string{
 	"make build": "",
 	"git clone https://github.com/evald/evald && cd evald":                                  "",
 	"python3 -m venv env && . env/bin/activate":                                             "",
 	`pip install "git+https://github.com/evald/evald#subdirectory=cmd/evald/client/python"`: "",
 	"bin/evald bench search --round 1ms; bin/evald bench selfplay --backend bitsquares --round 1ms; bin/evald bench serve --round 1ms; bin/evald bench solve": "bin/evald bench solve",
+	"bin/evald train -o first games1/*.parquet --rules 3x3x3free --network 1x32 --heuristics \\\n    --steps 200 --batch 128 --lr 0.01":                       "bin/evald train -o first games1/*.parquet --rules 3x3x3free --network 1x32 --heuristics --steps 20 --batch 128 --lr 0.01",
+	"bin/evald train -o second games2/*.parquet --rules 3x3x3free --network 1x32 \\\n    --init first/network.safetensors --steps 200 --batch 128 --lr 0.01":  "bin/evald train -o second games2/*.parquet --rules 3x3x3free --network 1x32 --init first/network.safetensors --steps 20 --batch 128 --lr 0.01",
 }
 
 // reader is somebody who follows a document in a new folder. The program's services listen on free ports, and the reader asks there.
@@ -255,7 +258,7 @@ func TestReadme(t *testing.T) {
 	for _, document := range []struct {
 		path     string
 		commands int // at least
-	}{{filepath.Join(root, "README.md"), 8}, {"README.md", 25}, {"guides/serve.md", 5}, {"guides/train.md", 5}, {"guides/network.md", 1}, {"guides/python.md", 0}, {"guides/alphazero.md", 0}, {"guides/go.md", 0}} {
+	}{{filepath.Join(root, "README.md"), 8}, {"README.md", 25}, {"guides/serve.md", 5}, {"guides/train.md", 5}, {"guides/network.md", 1}, {"guides/tictactoe.md", 25}, {"guides/python.md", 0}, {"guides/alphazero.md", 0}, {"guides/go.md", 0}} {
 		r := newReader(t, document.path)
 		t.Cleanup(r.stop)
 		ran := 0
@@ -275,6 +278,7 @@ func TestReadme(t *testing.T) {
 				t.Errorf("%s:%d: a block of %q is neither run nor text", r.path, b.line, b.language)
 			}
 		}
+		r.pictures()
 		if ran < document.commands {
 			t.Errorf("%s: only %d commands were run", r.path, ran)
 		}
@@ -296,6 +300,19 @@ func (r *reader) shell(b block) (ran int) {
 		}
 	}
 	return ran
+}
+
+var picture = regexp.MustCompile(`!\[[^\]]*\]\(([^)]+)\)`)
+
+// pictures compares the pictures that a document shows with those of these names that its commands have drawn.
+func (r *reader) pictures() {
+	r.t.Helper()
+	for _, m := range picture.FindAllStringSubmatch(string(getFile(r.t, r.path)), -1) {
+		drawn, err := os.ReadFile(filepath.Join(r.folder, m[1]))
+		if err == nil && !bytes.Equal(drawn, getFile(r.t, filepath.Join(filepath.Dir(r.path), m[1]))) {
+			r.t.Errorf("%s: %s is not the picture that its command draws: copy that", r.path, m[1])
+		}
+	}
 }
 
 // python runs a block of Python.

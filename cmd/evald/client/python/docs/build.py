@@ -91,7 +91,7 @@ def listed(docstring: str) -> str:
 
 def page(name: str, file: Path) -> pdoc.doc.Module:
     """A file of Markdown as a module without members. Links to other pages lead there, and those to
-    other files become the files' names."""
+    other files, and pictures, become the files' names."""
     up, names = "../" * name.count("."), {of: page for page, of in PAGES.items()}
 
     def link(found: re.Match[str]) -> str:
@@ -101,7 +101,7 @@ def page(name: str, file: Path) -> pdoc.doc.Module:
             return f"[{text}]({up}{names[path].replace('.', '/')}.html{fragment or ''})"
         return f"{text} (`{path.relative_to(ROOT)}`)"
 
-    text = re.sub(r"\[([^\]]+)\]\(([^)#:]+)(#[^)]*)?\)", link, file.read_text())
+    text = re.sub(r"!?\[([^\]]+)\]\(([^)#:]+)(#[^)]*)?\)", link, file.read_text())
     return pdoc.doc.Module(ModuleType(name, text))
 
 
