@@ -1,8 +1,12 @@
 package web
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,14 +42,21 @@ const watched = `window.shifts = 0;
 	const look = () => { if (document.querySelectorAll("#board > button, #puzzle-board button").length >= 7) { window.columns = performance.now(); } else { requestAnimationFrame(look); } };
 	requestAnimationFrame(look);`
 
-// measured serves the page without a server, as make page writes it.
-func measured(t *testing.T) *fileServer {
+// measuredEngine is the engine of a measurement, which is skipped unless it is asked for.
+func measuredEngine(t *testing.T) standalone.Engine {
 	t.Helper()
 	if os.Getenv("EVALD_SCALE") == "" {
 		t.Skip("a measurement: EVALD_SCALE=1")
 	}
 	engine, err := standalone.ReadEngine("../standalone/built")
 	gametest.Need(t, err == nil, "no engine: run make engine")
+	return engine
+}
+
+// measured serves the page without a server, as make page writes it.
+func measured(t *testing.T) *fileServer {
+	t.Helper()
+	engine := measuredEngine(t)
 	whole, _, err := models.Open(standalone.Whole)
 	gametest.OK(t, err)
 	file := gametest.Must(standalone.Shrink(t.Context(), whole, standalone.Games))(t)
@@ -90,13 +101,59 @@ func TestMeasureEngine(t *testing.T) {
 	var values, scores, strong []time.Duration
 	for _, p := range openings {
 		values = append(values, timed("values", object{"position": p}))
-		scores = append(scores, timed("analyze", object{"position": p, "visits": 0, "solve": true}))
+		scores = append(scores, untilScored(b, p))
 		strong = append(strong, timed("move", object{"position": p, "agent": "strong"}))
 	}
-	t.Logf("a question about %d values: %v; the exact scores of all moves, of 8 stones each: %v; a move of strong: %v, at most %v",
-		len(openings[0])+1, median(values), median(scores), median(strong), slices.Max(strong))
+	t.Logf("a question about %d values: %v; the exact scores of all moves, of 8 stones each: %v, at most %v; a move of strong: %v, at most %v",
+		len(openings[0])+1, median(values), median(scores), slices.Max(scores), median(strong), slices.Max(strong))
 	for _, visits := range []int{20_000, 100_000} {
 		took := timed("tree", object{"position": "4", "visits": visits, "unproved": true, "nodes": 1})
 		t.Logf("a search of %d visits: %.0f visits/s", visits, float64(visits)/took.Seconds())
 	}
+}
+
+// untilScored is the time from a question about a position to the exact scores of all its moves. The answer goes on with a line of best play.
+func untilScored(b *tab, position string) time.Duration {
+	b.t.Helper()
+	ms := valueOf[float64](b, fmt.Sprintf(`(async () => {
+		const { lines } = await import("./ui/api.js");
+		const start = performance.now();
+		let took = 0;
+		await lines("/ui/analyze", { position: %q, visits: 0, solve: true }, undefined, (x) => {
+			if (x.type === "exact" && x.done) {
+				took ||= performance.now() - start;
+			}
+		});
+		return took;
+	})()`, position), chromedp.EvalAwaitPromise)
+	if ms == 0 {
+		b.t.Fatalf("%s: no scores", position)
+	}
+	return time.Duration(ms * float64(time.Millisecond))
+}
+
+// With EVALD_SCALE=1: positions a second of tables in the browser, by their own benchmark in Chromium.
+func TestMeasureTables(t *testing.T) {
+	files := map[string][]byte{"exec.js": measuredEngine(t).Exec, "index.html": []byte(`<script src="exec.js"></script>`)}
+	program := filepath.Join(t.TempDir(), "bench.wasm")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", program, "github.com/evald/evald/nn/pattern")
+	build.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=-vet=off")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	files["bench.wasm"] = gametest.Must(os.ReadFile(program))(t)
+	b := openURL(t, serveFiles(t, files).URL, "/evald/")
+	said := valueOf[string](b, `(async () => {
+		const said = [];
+		console.log = (text) => { said.push(text); };
+		const go = new Go();
+		go.argv = ["bench", "-test.run", "-", "-test.bench", "Evaluate", "-test.benchtime", "1s"];
+		const { instance } = await WebAssembly.instantiate(await (await fetch("bench.wasm")).arrayBuffer(), go.importObject);
+		await go.run(instance);
+		return said.join("\n");
+	})()`, chromedp.EvalAwaitPromise)
+	if !strings.Contains(said, "positions/s") {
+		t.Fatalf("the benchmark says %q", said)
+	}
+	t.Log(said)
 }

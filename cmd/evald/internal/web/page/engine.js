@@ -125,18 +125,24 @@ async function keep() {
   if (!workers) {
     return;
   }
-  if (workers.controller) {
-    workers.addEventListener("controllerchange", renew, { once: true });
-  }
+  workers.addEventListener("controllerchange", compare);
   const found = await workers.register("sw.js").catch(() => null);
   if (found) {
     found.update().catch(() => {}); // without a network the stored version stays
     await Promise.race([workers.ready, new Promise((resolve) => { setTimeout(resolve, patience); })]);
-    const versions = (await caches.keys()).filter((name) => name.startsWith(`evald ${found.scope} `));
-    if (workers.controller && versions.length && !versions.some((name) => name.endsWith(" " + settings.version))) {
-      renew(); // the new version came while this page was loaded
-    }
+    compare(); // a new worker may have come before this script
   }
+}
+
+// compare renews the page if the worker that answers it has another version.
+function compare() {
+  const { port1, port2 } = new MessageChannel();
+  port1.onmessage = ({ data }) => {
+    if (data !== settings.version) {
+      renew();
+    }
+  };
+  navigator.serviceWorker.controller?.postMessage("version", [port2]);
 }
 
 function renew() {

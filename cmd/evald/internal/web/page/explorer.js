@@ -80,7 +80,7 @@ export class Explorer {
     if (!shown) {
       this.work.abort();
       this.tree.show("");
-      return;
+      return undefined;
     }
     const [view, position] = address.split("=");
     this.withTree = view === "tree";
@@ -89,7 +89,7 @@ export class Explorer {
     for (const column of this.columns) {
       column.read(choices.get(column.name));
     }
-    this.open(position);
+    return this.open(position);
   }
 
   async play(move) {

@@ -136,7 +136,10 @@ async function main() {
       } else {
         $("to-" + view).removeAttribute("aria-current");
       }
-      shown[view]?.show(view === name, place, more);
+      const there = shown[view]?.show(view === name, place, more);
+      if (view === name) {
+        Promise.resolve(there).finally(ready);
+      }
     }
     document.title = `${say(names[name])} - evald`;
     play.see(name === "play");
@@ -144,6 +147,7 @@ async function main() {
       play.open(place, players, fresh);
     }
   };
+  const ready = () => document.body.classList.add("ready"); // the footer would move while the first view is filled
   if (engine.here) {
     engine.load().catch(report);
   }

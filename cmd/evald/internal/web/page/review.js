@@ -59,7 +59,7 @@ export class Review {
 
   // show opens or leaves the view. place is its part of the address: review=7x6x4:4455 opens a game, at its third move with
   // move=3, else at the first mistake; review= shows the form.
-  show(shown, place, more) {
+  async show(shown, place, more) {
     const move = Number(more.get("move")) || 0;
     this.shown = shown;
     this.wanted = move;
@@ -72,7 +72,7 @@ export class Review {
       $("review-text").focus();
     } else if (this.game?.position !== text) {
       $("review-text").value = text;
-      this.ask(text, true);
+      await this.ask(text, true);
     } else if (move) {
       this.leave();
       this.go(move);

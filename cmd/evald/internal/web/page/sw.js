@@ -7,8 +7,22 @@ const lazily = lazy.map((name) => new URL(name, registration.scope).href);
 
 addEventListener("install", (e) => {
   const fresh = files.map((name) => new Request(new URL(name, registration.scope), { cache: "no-cache" }));
-  e.waitUntil(caches.open(prefix + version).then((cache) => cache.addAll(fresh)).then(() => skipWaiting()));
+  e.waitUntil(store(fresh).then(() => skipWaiting()));
 });
+
+// store fails if the page is of another version, as while its host is being updated: the browser tries
+// again later, and the page that is there stays.
+async function store(fresh) {
+  const cache = await caches.open(prefix + version);
+  await cache.addAll(fresh);
+  const page = await (await cache.match(new URL("index.html", registration.scope))).text();
+  if (!page.includes(version)) {
+    throw new Error("the page is not of version " + version);
+  }
+}
+
+// A page asks for the version of the worker that answers it.
+addEventListener("message", (e) => e.ports[0].postMessage(version));
 
 addEventListener("activate", (e) => e.waitUntil(take()));
 
