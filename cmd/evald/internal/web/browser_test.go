@@ -273,9 +273,10 @@ func (b *tab) tidy(picture string) {
 	if wrong := b.complaints(); len(wrong) > 0 {
 		b.t.Errorf("complaints: %q", wrong)
 	}
-	if wide := valueOf[float64](b, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
+	// Not innerWidth: a phone shows more of a page that is too wide.
+	if wide := valueOf[float64](b, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); wide > 0 {
 		b.t.Errorf("the page is %v pixels too wide: %q", wide, valueOf[[]string](b,
-			`[...document.querySelectorAll("main *")].filter((e) => e.getBoundingClientRect().right > innerWidth).map((e) => e.id || e.className || e.tagName).slice(0, 9)`))
+			`[...document.querySelectorAll("main *")].filter((e) => e.getBoundingClientRect().right > document.documentElement.clientWidth).map((e) => e.id || e.className || e.tagName).slice(0, 9)`))
 	}
 	if picture != "" || gametest.Soak() {
 		b.axe()

@@ -157,3 +157,32 @@ func TestMeasureTables(t *testing.T) {
 	}
 	t.Log(said)
 }
+
+// With EVALD_SCALE=1: reviews of games on large boards, continued until all is proved or nothing more is found.
+// EVALD_SCREENSHOTS=FOLDER has their pictures.
+func TestMeasureReviews(t *testing.T) {
+	if os.Getenv("EVALD_SCALE") == "" {
+		t.Skip("a measurement: EVALD_SCALE=1")
+	}
+	for _, game := range []string{"8x7x4:33455553344674354352222277744377752211111118668", "10x8x5:966666669994444444953555855325996588888897272777"} {
+		c := reviewConfig()
+		c.Limits.Time, c.Limits.Review = time.Minute, 0
+		b := open(t, c, "/#review="+game)
+		name := strings.SplitN(game, ":", 2)[0]
+		said := func() string {
+			for !strings.Contains(b.text("#review-status"), "moves reviewed") {
+				b.await("new Promise((done) => { setTimeout(done, 1000); })")
+			}
+			return b.text("#review-status")
+		}
+		found := said()
+		t.Logf("%s: %s", name, found)
+		b.picture("review_" + name)
+		for n := 1; !valueOf[bool](b, `document.getElementById("review-further").hidden`) && !strings.Contains(found, "Nothing more"); n++ {
+			b.click("#review-further")
+			found = said()
+			t.Logf("%s, continued %d times: %s", name, n, found)
+		}
+		b.picture("review_" + name + "_continued")
+	}
+}
