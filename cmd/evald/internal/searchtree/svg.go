@@ -14,6 +14,7 @@ const (
 	apart               = 30 // gap between the columns of boxes
 	margin              = 12
 	above               = 64 // for the title
+	letter              = 9  // the widest average of the title's letters
 )
 
 // SVG draws the tree from left to right with a box for each move. The principal line has dark boxes joined by thick lines.
@@ -21,11 +22,11 @@ func (t *Tree) SVG() []byte {
 	d := drawing{}
 	root := &Node{Moves: t.Moves, Left: t.Left}
 	d.place(root, 0)
-	width := 2*margin + max(d.columns, 2)*(boxWidth+apart)
+	title := fmt.Sprintf("Search tree of %s: %d visits, player %d to move, %s", t.Position, t.Visits, t.ToMove, verdict(t.Value, t.Proved))
+	width := 2*margin + max(d.columns*(boxWidth+apart), min(len(title), 120)*letter)
 	height := above + d.rows*rowHeight + margin
 	var out bytes.Buffer
 	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-labelledby="title desc" font-family="Liberation Sans, Arial, Helvetica, sans-serif" font-size="12" fill="#1b1f27">`+"\n", width, height, width, height)
-	title := fmt.Sprintf("Search tree of %s: %d visits, player %d to move, %s", t.Position, t.Visits, t.ToMove, verdict(t.Value, t.Proved))
 	how := fmt.Sprintf("Move, visits, prior, value. A value is for the player whose move it is: X moved first. At most %d moves deep, %d moves in all, each with %d visits or more, or proved; +3 stands for three moves left out. Expected: %s", t.Shown.Depth, t.Shown.Nodes, t.Shown.Visits, t.Line)
 	element(&out, "title", `id="title"`, title)
 	element(&out, "desc", `id="desc"`, how)
