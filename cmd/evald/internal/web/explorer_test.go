@@ -222,6 +222,15 @@ func TestPageStudy(t *testing.T) {
 	}
 }
 
+// Of a board that the solver cannot finish, study shows what the others think.
+func TestPageStudyLarge(t *testing.T) {
+	b := open(t, Config{Limits: Limits{Time: time.Second}}, "/#explore=10x8x5:5566")
+	all := `[...document.querySelectorAll("#explore-moves tr")]`
+	b.until(all + `.length === 10 && ` + all + `.every((r) => /\d%/.test(r.cells[1].textContent) && /\d%/.test(r.cells[2].textContent))`)
+	b.says("#explore-moves", "not solved in time")
+	b.tidy("study_large")
+}
+
 // A file of lines that is not ours is refused, and changes nothing.
 func TestPageExplorerFiles(t *testing.T) {
 	b := open(t, Config{}, "/#explore=5x4x4:33")

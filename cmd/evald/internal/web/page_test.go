@@ -131,6 +131,12 @@ func TestPageAnalysis(t *testing.T) {
 		t.Errorf("the exact score is %q, want %d", text, best)
 	}
 	b.until("/positions tried/.test(document.getElementById('search-text').textContent) && document.querySelectorAll('#line li').length > 0")
+	// Once all is proved, the expected line is the solver's: its last stones are as many as the score says.
+	proved := all[len(all)-2].Line
+	if _, rest, _ := strings.Cut(scoreText(12, best), " in "); len(proved) == 0 || rest != strconv.Itoa((len(proved)+1)/2) {
+		t.Errorf("the solver's line is %q, and the score %q", proved, scoreText(12, best))
+	}
+	b.until(fmt.Sprintf(`[...document.querySelectorAll("#line li")].map((e) => e.textContent.trim()).join(" ") === %q`, strings.Join(proved, " ")))
 	sum := 0
 	for _, text := range row(2) {
 		if n, err := strconv.Atoi(text); err == nil {
