@@ -122,6 +122,21 @@ func TestPageFits(t *testing.T) {
 	}
 }
 
+// All views can be chosen on a small phone without scrolling sideways, in each language.
+func TestPageViewsInSight(t *testing.T) {
+	for _, language := range []string{"en", "de"} {
+		c := Config{Metrics: services(), Runs: metrics(t)}
+		b := open(t, c, "/#drill", chromedp.EmulateViewport(320, 640, chromedp.EmulateMobile, chromedp.EmulateTouch))
+		b.choose("language", language)
+		b.until(fmt.Sprintf(`document.documentElement.lang === %q && document.getElementById("drill-said").textContent.length > 10`, language))
+		outside := `[...document.querySelectorAll("nav a")].filter((e) => { const at = e.getBoundingClientRect(); return at.left < 0 || at.right > 320; }).map((e) => e.id)`
+		if hidden := valueOf[[]string](b, outside); len(hidden) > 0 {
+			t.Errorf("in %s the links %q are not in sight", language, hidden)
+		}
+		b.tidy("views_" + language)
+	}
+}
+
 // Nothing moves during a game: not at moves, hints, messages, or as results arrive.
 func TestPageStill(t *testing.T) {
 	for _, window := range [][2]int64{{1280, 800}, {390, 844}} {
