@@ -17,16 +17,16 @@ import (
 // finishes, and the tree search makes better use of that time.
 const mostEmpty = 42
 
-// exact plays the solver's best move, or a random one of those with the best score. With a time limit, the solver gets half of the time. If
-// that does not suffice, or if more than mostEmpty cells are empty, a tree search with a network plays in the remaining time, as in the
-// agent mcts.
+// exact plays the best move that is nearest to the centre, or a random one of those with the best score. With a time limit, the solver gets
+// half of the time. If that does not suffice, or if more than mostEmpty cells are empty, a tree search with a network plays in the remaining
+// time, as in the agent mcts.
 type exact struct {
 	solver  *solver.Solver
 	books   func(game.Rules) solver.Book
 	time    time.Duration
 	instead *searcher // nil without a time limit
 
-	random *rand.Rand // nil: plays the best move that the solver finds first
+	random *rand.Rand // nil: plays the best move nearest to the centre, or with a time limit the one that the solver finds first
 	solved *Solved
 	memory int64 // maximum size of the solver's table in bytes; 0 is the solver's default
 }
@@ -118,7 +118,11 @@ func (e *exact) Move(ctx context.Context, b *game.Board, p game.Position) (int, 
 // solve returns an action with the best score.
 func (e *exact) solve(ctx context.Context, b *game.Board, p game.Position) (int, error) {
 	if e.random == nil {
-		r, err := e.solver.Solve(ctx, p)
+		order := b.FromCentre()
+		if e.time > 0 {
+			order = nil // other moves need time
+		}
+		r, err := e.solver.First(ctx, p, order)
 		return r.Best, err
 	}
 	if err := ctx.Err(); err != nil {

@@ -73,6 +73,30 @@ func TestSolverRandom(t *testing.T) {
 	}
 }
 
+// Without a time and random moves the solver's move depends on the position alone, not on those that it solved before.
+func TestSolverOrder(t *testing.T) {
+	b := game.MustBoard(game.Rules{Columns: 3, Rows: 3, InARow: 3})
+	several := 0
+	for seed := range uint64(20) {
+		after := newAgent(t, "solver", agent.Shared{})
+		for _, p := range gametest.Positions(gametest.Rand(seed), b, 20, true) {
+			if b.Result(p) != game.Ongoing {
+				continue
+			}
+			want := move(t, newAgent(t, "solver", agent.Shared{}), b, p)
+			if got := move(t, after, b, p); got != want {
+				t.Fatalf("seed %d, %v: move %d after other positions, and %d alone", seed, p, got, want)
+			}
+			if want != b.FromCentre()[0] {
+				several++
+			}
+		}
+	}
+	if several == 0 {
+		t.Error("all moves are the same")
+	}
+}
+
 // A book of exact scores is used, and changes nothing but the time; one of another game is not looked at.
 func TestSolverBook(t *testing.T) {
 	b := game.MustBoard(game.Rules{Columns: 4, Rows: 4, InARow: 4, Gravity: true})

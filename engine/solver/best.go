@@ -24,6 +24,21 @@ func (s *Solver) Best(ctx context.Context, p game.Position) (actions []int, resu
 	return actions, result, err
 }
 
+// First is Solve with the first of the given actions that reaches the score as Result.Best. So it depends on the position alone, while
+// that of Solve may be another best action after other positions were solved, because their results are in the table.
+func (s *Solver) First(ctx context.Context, p game.Position, order []int) (Result, error) {
+	return s.call(ctx, func(r *run) Result {
+		best := s.solve(r, p)
+		for _, a := range order {
+			if best.Best >= 0 && s.board.CanPlay(p, a) && (a == best.Best || s.atMost(r, s.board.Play(p, a), -best.Score)) {
+				best.Best = a
+				break
+			}
+		}
+		return best
+	})
+}
+
 // atMost reports whether p's score is at most the given number.
 func (s *Solver) atMost(r *run, p game.Position, most int) bool {
 	if res, over := s.over(p); over {

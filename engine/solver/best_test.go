@@ -3,6 +3,7 @@ package solver
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -10,7 +11,7 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// Best finds all moves with the greatest score, with and without a book that knows some of the scores.
+// Best finds all moves with the greatest score, and First the first of them in an order, with and without a book that knows some of the scores.
 func TestBest(t *testing.T) {
 	for _, b := range gametest.Boards() {
 		plain, known := mustNew(t, b, Options{TableMiB: 1}), mapBook{}
@@ -41,6 +42,14 @@ func TestBest(t *testing.T) {
 			}
 			for _, s := range []*Solver{plain, booked} {
 				got, r, err := s.Best(t.Context(), p)
+				order := rand.New(rand.NewPCG(seed, 3)).Perm(b.Actions())
+				wanted := -1
+				if i := slices.IndexFunc(order, func(a int) bool { return slices.Contains(want, a) }); i >= 0 {
+					wanted = order[i]
+				}
+				if first, err := s.First(t.Context(), p, order); err != nil || first.Best != wanted || first.Score != r.Score {
+					t.Fatalf("%v, position %+v: the first of %v is %+v, %v; want %d of %v", b.Rules(), p, order, first, err, wanted, want)
+				}
 				if err != nil || !slices.Equal(got, want) || len(want) > 0 && (r.Score != score || !slices.Contains(want, r.Best)) {
 					t.Fatalf("%v, position %+v: moves %v, %+v, %v; want %v with %d", b.Rules(), p, got, r, err, want, score)
 				}
