@@ -25,7 +25,7 @@ type matchCmd struct {
 	Agents       []string  `arg:"" name:"agent" help:"At least 2 players, or 1 with --tune: a level, or an agent as NAME or NAME:KEY=VALUE,KEY=VALUE. The names are above."`
 	Games        int       `default:"100" help:"Games of each pair; an even number, because each opening is played twice, with colours exchanged."`
 	Rules        string    `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
-	Openings     string    `without:"opening-plies" type:"existingfile" placeholder:"FILE" help:"Begin with these positions, one a line as moves (44554), instead of random ones."`
+	Openings     string    `without:"opening-plies" type:"existingfile" placeholder:"FILE" help:"Begin with these positions, one a line as moves (44554, or of other games 5x4x4:33), instead of random ones."`
 	OpeningPlies *int      `range:"0 to 128" placeholder:"N" help:"Length of the random openings, which are distinct and without an early win. Default: a tenth of the cells, 4 on 7x6."`
 	Seed         uint64    `help:"Random seed of the openings and of the agents; in each game the agents have other seeds."`
 	Out          string    `short:"o" type:"path" placeholder:"F.parquet" help:"Write the games to this file, one row each. The same command, also with more --games, resumes an interrupted or killed match."`

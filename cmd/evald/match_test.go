@@ -178,7 +178,7 @@ func TestMatchOpenings(t *testing.T) {
 		t.Errorf("openings %v, want %v", openings, want)
 	}
 	for text, want := range map[string]string{
-		"44\n":                     "line 1: opening 44 is of 7x6x4, the match of 5x4x4",
+		"44\n":                     "line 1: opening 44 is of 7x6x4, the match of 5x4x4: write 5x4x4:44",
 		"#\n":                      "no positions",
 		strings.Repeat("x", 1<<17): "longer than",
 	} {

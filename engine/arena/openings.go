@@ -94,7 +94,7 @@ func ParseOpening(b *game.Board, text string) ([]int, error) {
 		return nil, err
 	}
 	if rules != b.Rules() {
-		return nil, fmt.Errorf("opening %s is of %v, the match of %v", text, rules, b.Rules())
+		return nil, fmt.Errorf("opening %s is of %v, the match of %v: write %v:%s", text, rules, b.Rules(), b.Rules(), moves)
 	}
 	p, actions, err := b.ParseMoves(moves)
 	if err != nil {
