@@ -25,7 +25,7 @@ COMMANDS = HERE.parents[2]  # cmd/evald
 ROOT = COMMANDS.parents[1]
 FRAMEWORKS = (
     "duckdb", "gymnasium", "jax", "mctx", "open_spiel", "pandas", "pettingzoo", "pyarrow", "pyspiel",
-    "torch",
+    "ray", "torch",
 )
 
 # The pages beside the reference, each with its file.
