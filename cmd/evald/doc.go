@@ -34,6 +34,7 @@
 //	serve.go, servelog.go, logqueue.go       the service, its log
 //	serveaccess.go                           its certificates and tokens, and which files a reload reads
 //	servemodels.go, modelsfile.go            its models and their settings; the file of them
+//	mcp.go                                   tools for language models; mcp.yaml is what they read of them
 //	bench.go, benchserve.go, devices.go      measurements, also of the service; processors and GPUs
 //	first.go                                 the program of make run, which lacks what trains and serves
 package main

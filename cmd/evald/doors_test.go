@@ -33,8 +33,8 @@ type question struct {
 	chosen   map[string]string
 }
 
-// answer is what a door says of a search. A door leaves out what it does not say.
-type answer struct {
+// said is what a door says of a search. A door leaves out what it does not say.
+type said struct {
 	Visits []int     `json:"visits"`
 	Policy []float32 `json:"policy"`
 	WDL    []float32 `json:"wdl"`
@@ -177,14 +177,14 @@ func (q question) flags() (flags []string) {
 }
 
 // alone answers the question by a tree by itself, from Search.Config on.
-func (q question) alone(t *testing.T, e *eval.Evaluator) (answer, *mcts.Tree) {
+func (q question) alone(t *testing.T, e *eval.Evaluator) (said, *mcts.Tree) {
 	t.Helper()
 	state, s := gametest.Must(new(game.Parser).Parse(q.position))(t), q.search(t)
 	tree := gametest.Must(mcts.New(state.Board, s.Config(e.Backend())))(t)
 	tree.Reset(state.Position)
 	gametest.OK(t, mcts.Search(t.Context(), e, []*mcts.Tree{tree}, mcts.Limits{Visits: s.Visits, Batch: 1, Leaves: s.Leaves}))
 	n, best := state.Board.Actions(), tree.Best()
-	a := answer{make([]int, n), make([]float32, n), make([]float32, 3), make([]float32, n), &best}
+	a := said{make([]int, n), make([]float32, n), make([]float32, 3), make([]float32, n), &best}
 	for _, m := range tree.Moves(nil) {
 		a.Visits[m.Action], a.Q[m.Action] = m.Visits, float32(m.Q)
 	}
@@ -197,7 +197,7 @@ func (q question) alone(t *testing.T, e *eval.Evaluator) (answer, *mcts.Tree) {
 type exam struct {
 	questions []question
 	backend   *open.Opened
-	want      []answer
+	want      []said
 	proved    []game.Result
 	compared  map[string]int // answers, by door
 }
@@ -221,7 +221,7 @@ func newExam(t *testing.T) *exam {
 }
 
 // compare compares a door's answer to question i. What it does not say is not compared.
-func (x *exam) compare(t *testing.T, door string, i int, got answer) {
+func (x *exam) compare(t *testing.T, door string, i int, got said) {
 	t.Helper()
 	wanted := x.want[i]
 	if got.Best == nil {
@@ -244,12 +244,12 @@ func TestDoors(t *testing.T) {
 	all, want, proved, compared, compare, e := x.questions, x.want, x.proved, x.compared, x.compare, x.backend
 	address, _, _ := startServe(t, backendFlag, "--max-visits=1000000")
 	api := kserve.NewGRPCInferenceServiceClient(dialed(t, address["grpc"]))
-	for door, asked := range map[string]func(t *testing.T, q question) (got answer, can bool){
-		"evald search": func(t *testing.T, q question) (got answer, can bool) {
+	for door, asked := range map[string]func(t *testing.T, q question) (got said, can bool){
+		"evald search": func(t *testing.T, q question) (got said, can bool) {
 			_, line, stderr := evald(t, q.position, append([]string{"search", backendFlag}, q.flags()...)...)
 			return fromLine(t, line, stderr), true
 		},
-		"evald analyze, flags": func(t *testing.T, q question) (got answer, can bool) {
+		"evald analyze, flags": func(t *testing.T, q question) (got said, can bool) {
 			if q.chosen["visits"] == largest {
 				return got, false
 			}
@@ -257,7 +257,7 @@ func TestDoors(t *testing.T) {
 			_, line, stderr := evald(t, query, append([]string{"analyze", backendFlag}, q.flags()...)...)
 			return fromLine(t, line, stderr), true
 		},
-		"REST": func(t *testing.T, q question) (got answer, can bool) {
+		"REST": func(t *testing.T, q question) (got said, can bool) {
 			if !q.chooses(ask.Service) || q.chosen["visits"] == largest {
 				return got, false
 			}
@@ -279,13 +279,13 @@ func TestDoors(t *testing.T) {
 			}
 			return got, true
 		},
-		"gRPC": func(t *testing.T, q question) (got answer, can bool) {
+		"gRPC": func(t *testing.T, q question) (got said, can bool) {
 			if !q.chooses(ask.Service) {
 				return got, false
 			}
 			return byMessage(t, api, q), true
 		},
-		"page": func(t *testing.T, q question) (got answer, can bool) {
+		"page": func(t *testing.T, q question) (got said, can bool) {
 			if len(q.chosen) != 1 || q.chosen["visits"] == "" {
 				return got, false
 			}
@@ -371,7 +371,7 @@ func TestDoors(t *testing.T) {
 			b := eval.NewBatch(state.Board, 1)
 			b.Pos[0] = state.Position
 			gametest.OK(t, searches[0].Leaves(t.Context(), b))
-			compare(t, "score", i, answer{Visits: want[i].Visits, Policy: b.PolicyRow(0), WDL: b.WDLRow(0), Q: want[i].Q})
+			compare(t, "score", i, said{Visits: want[i].Visits, Policy: b.PolicyRow(0), WDL: b.WDLRow(0), Q: want[i].Q})
 		}
 	})
 }
@@ -398,7 +398,7 @@ func TestDoorsPython(t *testing.T) {
 }
 
 // fromLine reads a line of evald search or analyze, which count columns from 1.
-func fromLine(t *testing.T, line, stderr string) (a answer) {
+func fromLine(t *testing.T, line, stderr string) (a said) {
 	t.Helper()
 	var written struct{ Q []float64 } // rounded once, as behind other doors
 	err := errors.Join(json.Unmarshal([]byte(line), &a), json.Unmarshal([]byte(line), &written))
@@ -422,7 +422,7 @@ func actionNamed(b *game.Board, move string) int {
 	return -1
 }
 
-func byMessage(t *testing.T, api kserve.GRPCInferenceServiceClient, q question) (got answer) {
+func byMessage(t *testing.T, api kserve.GRPCInferenceServiceClient, q question) (got said) {
 	t.Helper()
 	r := &kserve.ModelInferRequest{
 		ModelName: "search", Parameters: map[string]*kserve.InferParameter{},
@@ -463,7 +463,7 @@ func byMessage(t *testing.T, api kserve.GRPCInferenceServiceClient, q question) 
 }
 
 // answersOfPython asks all questions in one process. Those that a service does not accept have no answer.
-func answersOfPython(t *testing.T, python string, all []question, env []string) (got []answer) {
+func answersOfPython(t *testing.T, python string, all []question, env []string) (got []said) {
 	t.Helper()
 	const script = `import evald, json, os, sys
 from evald._search import SEARCHING

@@ -24,6 +24,7 @@ type (
 	learnCmd   = leftOut
 	clusterCmd = leftOut
 	serveCmd   = leftOut
+	mcpCmd     = leftOut
 	pageCmd    = leftOut
 
 	benchServeCmd = leftOut

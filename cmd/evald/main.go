@@ -46,6 +46,7 @@ type cli struct {
 	Learn     learnCmd     `cmd:"" help:"Learn one game or several by generations of self-play, training, measuring and matches for promotion, from random weights or another network."`
 	Cluster   clusterCmd   `cmd:"" help:"Watch self-play on many machines."`
 	Serve     serveCmd     `cmd:"" help:"Serve evaluation and search to other programs, over gRPC and REST (KServe v2)."`
+	MCP       mcpCmd       `cmd:"" name:"mcp" help:"Let language models play, ask and be judged, by the Model Context Protocol."`
 	Bench     benchCmd     `cmd:"" help:"Measure this machine, each figure beside its ceiling."`
 	Model     modelCmd     `cmd:"" help:"Store networks by name, check them, and export them as ONNX or safetensors."`
 	Devices   devicesCmd   `cmd:"" help:"Show the processor and the GPUs that evald can use, or why it can use no GPU."`

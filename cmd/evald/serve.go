@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
@@ -18,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/evald/evald/cmd/evald/internal/answer"
 	"github.com/evald/evald/cmd/evald/internal/web"
 	"github.com/evald/evald/cmd/evald/service"
 	"github.com/evald/evald/cmd/evald/service/origin"
@@ -29,13 +31,27 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-type serveCmd struct {
+// served has the flags that choose the models of a service.
+type served struct {
 	Backend string `enum:"${backends},${heuristics}" default:"auto" help:"The evaluator, as for evald eval (${enum})."`
 	processors
 	Model  []string `without:"models" placeholder:"NAME|PATH|NAME=PATH" help:"A model to serve, by its name or file as for evald eval, or solver; NAME=PATH gives it another name, and PATH may be a folder with one network. Several may be given, also versions of one; the model search searches with the first."`
 	Models string   `type:"path" env:"EVALD_MODELS_FILE" placeholder:"FILE" help:"The models to serve, with settings for each (YAML), see kserve/README.md. Flags override them. Its variable is EVALD_MODELS_FILE."`
-	Check  bool     `help:"Check the flags, the file of --models and the models, print the configuration in force, and exit."`
-	Rules  string   `aliases:"board" default:"7x6x4" help:"The board of positions whose request names no other."`
+}
+
+// callers has the flags that say who may call a service.
+type callers struct {
+	TLSCert     string   `name:"tls-cert" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the HTTP and gRPC ports; with --tls-key."`
+	TLSKey      string   `needs:"tls-cert" name:"tls-key" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
+	TLSClientCA string   `needs:"tls-cert" name:"tls-client-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of the authorities for clients' certificates; clients must then present one."`
+	Host        []string `placeholder:"NAME" help:"A host name by which browsers may call the service, besides addresses and the names of its machine; several may be given."`
+	Tokens      string   `type:"path" placeholder:"FILE" help:"Access rules, one a line: groups of calls (health, metadata, inference, repository, page, or all) and the token that opens them, then its name=NAME in the log and the metrics if need be; - opens them to every client. Clients send it as a bearer token; a browser asks for it, as the password of any user."`
+}
+
+type serveCmd struct {
+	served
+	Check bool   `help:"Check the flags, the file of --models and the models, print the configuration in force, and exit."`
+	Rules string `aliases:"board" default:"7x6x4" help:"The board of positions whose request names no other."`
 
 	HTTP    string `name:"http" default:"127.0.0.1:8000" placeholder:"HOST:PORT" help:"Listen address for REST and the page; empty: none. :8000 is every address of this machine. (${default})"`
 	GRPC    string `name:"grpc" default:"127.0.0.1:8001" placeholder:"HOST:PORT" help:"Listen address for gRPC. (${default})"`
@@ -63,19 +79,17 @@ type serveCmd struct {
 	Repository bool          `help:"Let clients load and unload models by name, see RepositoryModelLoad."`
 	Watch      time.Duration `range:"0s to 8760h" default:"0s" help:"How often to check whether a file of a model, a certificate, a key, client authorities or tokens has changed, and reload it; 0 is never. SIGHUP reloads all of them at once."`
 
-	TLSCert       string   `name:"tls-cert" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the HTTP and gRPC ports; with --tls-key."`
-	TLSKey        string   `needs:"tls-cert" name:"tls-key" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
-	TLSClientCA   string   `needs:"tls-cert" name:"tls-client-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of the authorities for clients' certificates; clients must then present one."`
+	callers
 	AllowOrigin   []string `placeholder:"ORIGIN" help:"An origin, https://HOST or https://HOST:PORT, whose pages may call /v2 in people's browsers; several may be given. Other sites' pages may not."`
-	Host          []string `placeholder:"NAME" help:"A host name by which browsers may call the service, besides addresses and the names of its machine; several may be given."`
 	TrustedProxy  []string `placeholder:"ADDRESS|NETWORK" help:"A proxy, 10.1.2.3, or a network of proxies, 10.0.0.0/8, whose header X-Forwarded-For names the client for limits, fairness and the log; several may be given. The limit of --address-connections is not for their connections."`
 	ProxyProtocol bool     `needs:"trusted-proxy" help:"The connections of trusted proxies begin with a header of the PROXY protocol (version 1 or 2), which names the client."`
-	Tokens        string   `type:"path" placeholder:"FILE" help:"Access rules, one a line: groups of calls (health, metadata, inference, repository, page, or all) and the token that opens them, then its name=NAME in the log and the metrics if need be; - opens them to every client. Clients send it as a bearer token; a browser asks for it, as the password of any user."`
 
 	Log      string `enum:"text,json" default:"text" help:"Form of the log, which is all that is written to standard error: ${enum}. On a terminal text begins with a line that says where the service is, in place of its configuration."`
 	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"What to log: ${enum}. info includes refused requests, with the client and the reason; debug has every request."`
 
 	startFiles startFiles
+
+	inPlace func(*answer.Answerer) (http.Handler, error) // returns what is served in place of the page; nil: the page
 }
 
 // Validate checks that the flags fit together before anything is loaded.
@@ -258,8 +272,12 @@ func (c *serveCmd) addPage(ctx context.Context, log *slog.Logger, server *servic
 	if err != nil {
 		return err
 	}
-	server.SetPage(page, page.Close)
-	return nil
+	var handler http.Handler = page
+	if c.inPlace != nil {
+		handler, err = c.inPlace(page.Answerer)
+	}
+	server.SetPage(handler, page.Close)
+	return err
 }
 
 // effective returns the configuration in force, without secrets, as attributes of the log.

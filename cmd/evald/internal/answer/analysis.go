@@ -1,8 +1,10 @@
 package answer
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -18,6 +20,7 @@ import (
 // analysisRequest asks for the opinions of the evaluator, a search and the solver on a position.
 type analysisRequest struct {
 	Position string       `json:"position"`
+	Model    string       `json:"model"`   // of the opinion and the search; as of opinionRequest
 	Visits   *int         `json:"visits"`  // 0: no search; missing: as many as the time and Limits.Visits allow
 	Seconds  float64      `json:"seconds"` // 0: the maximum
 	Exact    solver.Nodes `json:"exact"`   // how the search proves leaves: with a number of nodes, true or false
@@ -34,6 +37,7 @@ type (
 		Source string    `json:"source"`
 		WDL    []float32 `json:"wdl"`
 		Policy []float32 `json:"policy"`
+		Names  []string  `json:"names"` // of the moves
 	}
 	Searched struct {
 		Type   string     `json:"type"` // "search"
@@ -43,6 +47,7 @@ type (
 		Best   int        `json:"best"`   // action; -1 while nothing is known
 		Line   []string   `json:"line"`   // principal variation, names of moves
 		Moves  []MoveSeen `json:"moves"`
+		Names  []string   `json:"names"` // of the moves
 		Done   bool       `json:"done"`
 		Error  string     `json:"error,omitempty"`
 	}
@@ -54,6 +59,7 @@ type (
 	Solved struct {
 		Type   string   `json:"type"`   // "exact"
 		Scores []*int   `json:"scores"` // null if illegal or not solved yet
+		Names  []string `json:"names"`  // of the moves
 		Solved int      `json:"solved"`
 		Legal  int      `json:"legal"`
 		Done   bool     `json:"done"`
@@ -65,6 +71,11 @@ type (
 		Error string `json:"error,omitempty"` // why the work was cut short; empty if it is complete or the time is over
 	}
 )
+
+// String is the opinion in a few words.
+func (o Opinion) String() string {
+	return fmt.Sprintf("win %.1f%%, draw %.1f%%, loss %.1f%%\n", 100*o.WDL[0], 100*o.WDL[1], 100*o.WDL[2])
+}
 
 // solverTable is small because many solvers may run at once.
 const solverTable = 16 // MiB
@@ -82,6 +93,10 @@ func (a *Answerer) analyze(ctx context.Context, q *analysisRequest, send func(an
 	if err != nil {
 		return nil, err
 	}
+	e, err := a.evaluator(q.Model)
+	if err != nil {
+		return nil, err
+	}
 	asked := ctx
 	ctx, end, err := a.begin(ctx, limit)
 	if err != nil {
@@ -90,7 +105,7 @@ func (a *Answerer) analyze(ctx context.Context, q *analysisRequest, send func(an
 	defer end()
 	batch := eval.NewBatch(b, 1)
 	batch.Pos[0] = p
-	if err := a.config.Evaluator.Evaluate(ctx, batch); err != nil {
+	if err := e.Evaluate(ctx, batch); err != nil {
 		return nil, why(ctx, err)
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -103,12 +118,12 @@ func (a *Answerer) analyze(ctx context.Context, q *analysisRequest, send func(an
 			stop()
 		}
 	}
-	say(Opinion{"opinion", a.modelOn(b.Rules()), batch.Source[0].String(), batch.WDL, batch.Policy})
+	say(Opinion{"opinion", cmp.Or(q.Model, a.modelOn(b.Rules())), batch.Source[0].String(), batch.WDL, batch.Policy, names(b)})
 
 	var work sync.WaitGroup
 	var exact *play.Exact // the solver's last result
 	if visits > 0 {
-		s := play.Analyst{Board: b, Evaluator: a.config.Evaluator, Leaves: 1, Exact: q.Exact}
+		s := play.Analyst{Board: b, Evaluator: e, Leaves: 1, Exact: q.Exact}
 		if q.Visits == nil { // the time limit ends the search
 			s.Leaves = agent.TimedLeaves
 		}
@@ -122,7 +137,7 @@ func (a *Answerer) analyze(ctx context.Context, q *analysisRequest, send func(an
 		work.Go(func() {
 			o.Solve(ctx, p, known, func(e play.Exact) {
 				exact = &e
-				say(scored(&e))
+				say(scored(b, &e))
 			})
 		})
 	}
@@ -132,7 +147,7 @@ func (a *Answerer) analyze(ctx context.Context, q *analysisRequest, send func(an
 		if err != nil {
 			return nil, err
 		}
-		s := scored(exact)
+		s := scored(b, exact)
 		s.Line = line
 		say(s)
 	}
@@ -210,7 +225,7 @@ func (q *analysisRequest) known(b *game.Board) ([]int, error) {
 func seen(b *game.Board, r *play.Report) Searched {
 	m := Searched{
 		Type: "search", Visits: r.Visits, Value: r.Value, Result: proof(r.Result), Best: r.Best,
-		Line: []string{}, Moves: []MoveSeen{}, Done: r.Finished,
+		Line: []string{}, Moves: []MoveSeen{}, Names: names(b), Done: r.Finished,
 	}
 	for _, a := range r.Line {
 		m.Line = append(m.Line, play.Name(b, a))
@@ -231,8 +246,8 @@ func proof(r game.Result) string {
 	return r.String()
 }
 
-func scored(e *play.Exact) Solved {
-	m := Solved{Type: "exact", Scores: make([]*int, len(e.Scores)), Solved: e.Solved, Legal: e.Legal, Done: e.Finished}
+func scored(b *game.Board, e *play.Exact) Solved {
+	m := Solved{Type: "exact", Scores: make([]*int, len(e.Scores)), Names: names(b), Solved: e.Solved, Legal: e.Legal, Done: e.Finished}
 	for a, score := range e.Scores {
 		if score != solver.NoMove {
 			m.Scores[a] = &score

@@ -180,7 +180,7 @@ type settings struct {
 func (a *Answerer) describe() settings {
 	c := &a.config
 	levels := slices.DeleteFunc(slices.Clone(play.Levels), func(level play.Level) bool {
-		_, err := a.spec(level.Name, 0)
+		_, err := a.spec(level.Name, 0, 0)
 		return err != nil // its network is not available
 	})
 	return settings{c.Model, c.Networks, heuristic.Names(), levels, agent.Descriptions(), c.Limits.Visits, c.Limits.Time.Seconds(), c.Service, c.Training, c.Played != nil}

@@ -13,7 +13,7 @@ type gameRequest struct {
 	Position string  `json:"position"` // rules and moves: the moves made, then those taken back
 	Made     *int    `json:"made"`     // number of moves made; missing: all of Position
 	Human    [2]bool `json:"human"`    // whether a person plays each side
-	Do       string  `json:"do"`       // play, undo, redo, new, open (a link, which may have an illegal move), or empty
+	Do       string  `json:"do"`       // play, undo, redo, new, open (a link, which may have an illegal move), or empty: play if there is a move
 	Move     string  `json:"move"`     // name of the move, for play
 }
 
@@ -68,6 +68,9 @@ func (q *gameRequest) session() (s *play.Session, dropped string, err error) {
 		}
 	}
 	s = play.Resume(b, line, made, q.Human)
+	if q.Do == "" && q.Move != "" {
+		q.Do = "play"
+	}
 	switch q.Do {
 	case "", "open":
 	case "new":

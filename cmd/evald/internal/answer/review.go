@@ -2,6 +2,7 @@ package answer
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -319,10 +320,25 @@ type (
 	}
 )
 
+// String is the line as text: "4 4 3 and X wins (zugzwang)". X moved first.
+func (l ExplainedLine) String() string {
+	text := ""
+	for _, m := range l.Moves {
+		text += m.Move + " "
+	}
+	if !l.Proved {
+		return text + "..., not proved"
+	}
+	if l.How == review.Drawn {
+		return text + "and a draw"
+	}
+	return fmt.Sprintf("%sand %c wins (%s)", text, "XO"[l.Side], l.How)
+}
+
 // whyRequest asks why a move of a game is a mistake.
 type whyRequest struct {
 	Position string `json:"position"` // the game: rules and moves
-	Move     int    `json:"move"`     // number, from 0
+	Move     *int   `json:"move"`     // number, from 0; missing: the last one
 }
 
 func (a *Answerer) why(ctx context.Context, q *whyRequest) (any, error) {
@@ -330,8 +346,12 @@ func (a *Answerer) why(ctx context.Context, q *whyRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.Move < 0 || q.Move >= len(moves) {
-		return nil, bad("move", "move is %d, must be 0 to %d, a move of the game by its number from 0", q.Move, len(moves)-1)
+	number := len(moves) - 1
+	if q.Move != nil {
+		number = *q.Move
+	}
+	if number < 0 || number >= len(moves) {
+		return nil, bad("move", "move is %d, must be 0 to %d, a move of the game by its number from 0", number, len(moves)-1)
 	}
 	asked := ctx
 	ctx, reviewer, end, err := a.beginReview(ctx, b, a.config.Limits.Review)
@@ -339,12 +359,12 @@ func (a *Answerer) why(ctx context.Context, q *whyRequest) (any, error) {
 		return nil, err
 	}
 	defer end()
-	found := reviewer.Why(ctx, moves, q.Move)
+	found := reviewer.Why(ctx, moves, number)
 	if err := asked.Err(); err != nil {
 		return nil, why(asked, err)
 	}
-	before := b.PlayMoves(moves[:q.Move])
-	e := Explained{Move: q.Move, Best: []string{}, Instead: describeLine(b, before, found.Instead), After: describeLine(b, b.Play(before, moves[q.Move]), found.After)}
+	before := b.PlayMoves(moves[:number])
+	e := Explained{Move: number, Best: []string{}, Instead: describeLine(b, before, found.Instead), After: describeLine(b, b.Play(before, moves[number]), found.After)}
 	for _, action := range found.Best {
 		e.Best = append(e.Best, play.Name(b, action))
 	}

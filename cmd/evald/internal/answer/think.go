@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -45,6 +46,13 @@ func why(ctx context.Context, err error) error {
 type moveRequest struct {
 	Position string `json:"position"`
 	Agent    string `json:"agent"` // a level's name, or a spec in the grammar of engine/agent
+	Seed     uint64 `json:"seed"`  // of an agent without one: the same move each time; 0: none
+}
+
+// Moved is an agent's move.
+type Moved struct {
+	Move    string  `json:"move"`
+	Seconds float64 `json:"seconds"`
 }
 
 func (a *Answerer) move(ctx context.Context, q *moveRequest) (any, error) {
@@ -52,7 +60,7 @@ func (a *Answerer) move(ctx context.Context, q *moveRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec, err := a.spec(q.Agent, p.Plies())
+	spec, err := a.spec(q.Agent, p.Plies(), q.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -71,17 +79,15 @@ func (a *Answerer) move(ctx context.Context, q *moveRequest) (any, error) {
 	if err != nil {
 		return nil, why(ctx, err)
 	}
-	return struct {
-		Move    string  `json:"move"`
-		Seconds float64 `json:"seconds"`
-	}{play.Name(b, action), time.Since(began).Seconds()}, nil
+	return Moved{play.Name(b, action), time.Since(began).Seconds()}, nil
 }
 
 // maxAgent is the maximum length of an agent's text in bytes.
 const maxAgent = 200
 
 // spec parses an agent for a move after the given number of plies, and checks it against the limits.
-func (a *Answerer) spec(text string, plies int) (agent.Spec, error) {
+// seed is for an agent without one; 0 is none.
+func (a *Answerer) spec(text string, plies int, seed uint64) (agent.Spec, error) {
 	if len(text) > maxAgent {
 		return agent.Spec{}, bad("agent", "agent is longer than %d bytes", maxAgent)
 	}
@@ -104,6 +110,7 @@ func (a *Answerer) spec(text string, plies int) (agent.Spec, error) {
 		s.Time = l.Time
 	}
 	// Each move gets a new agent, so the seed must differ from move to move. Without a seed in the text, games differ, too.
+	s.Seed = cmp.Or(s.Seed, seed)
 	if s.Seed += uint64(plies); s.Seed == uint64(plies) {
 		s.Seed = rand.Uint64()
 	}

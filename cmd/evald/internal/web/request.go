@@ -53,7 +53,7 @@ var shuttingDown = &answer.Refusal{Status: http.StatusServiceUnavailable, Text: 
 func (h *Handler) serveQuestion(name string) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		// The server's own deadline is too short for some questions. An error means that the connection supports no deadlines.
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.answers.Longest() + lineTime))
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.Longest() + lineTime))
 		body, done, err := h.body(w, r, name)
 		if err != nil {
 			return err
@@ -63,7 +63,7 @@ func (h *Handler) serveQuestion(name string) func(http.ResponseWriter, *http.Req
 		defer cancel(nil)
 		defer context.AfterFunc(h.closing, func() { cancel(shuttingDown) })()
 		lines := stream{w: w, control: http.NewResponseController(w), encode: json.NewEncoder(w)}
-		last, err := h.answers.Ask(ctx, name, body, lines.send)
+		last, err := h.Ask(ctx, name, body, lines.send)
 		switch {
 		case lines.begun:
 			_ = lines.send(last) // an error means that the client is gone

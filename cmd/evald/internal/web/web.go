@@ -70,16 +70,16 @@ type Limits = answer.Limits
 // Handler serves the page. The server must call Close when it shuts down. The Handler accepts requests of other sites' pages; put an
 // origin.Policy in front of it.
 type Handler struct {
-	config  Config
-	answers *answer.Answerer
-	mux     http.ServeMux
-	files   map[string]file
-	puzzles file
-	drawing *places.Places // for pictures
-	reading *places.Places // for long requests
-	runs    *os.Root       // nil: no runs
-	status  memo
-	read    memo // for runs
+	config           Config
+	*answer.Answerer // of the questions
+	mux              http.ServeMux
+	files            map[string]file
+	puzzles          file
+	drawing          *places.Places // for pictures
+	reading          *places.Places // for long requests
+	runs             *os.Root       // nil: no runs
+	status           memo
+	read             memo // for runs
 
 	closing context.Context
 	close   context.CancelFunc
@@ -101,7 +101,7 @@ func New(c Config) (*Handler, error) {
 		questions.Played = c.Games.moves
 	}
 	var err error
-	if h.answers, err = answer.New(questions); err != nil {
+	if h.Answerer, err = answer.New(questions); err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}
 	if h.files, err = load(); err != nil {
@@ -149,7 +149,7 @@ func (h *Handler) routes() {
 		{http.MethodGet, "/ui/puzzles", h.servePuzzles},
 		{http.MethodGet, "/", h.serveFile},
 	}
-	for _, name := range h.answers.Questions() {
+	for _, name := range h.Questions() {
 		method := http.MethodPost
 		if name == "config" {
 			method = http.MethodGet
