@@ -29,7 +29,7 @@ import (
 
 type mcpCmd struct {
 	served
-	HTTP string `name:"http" placeholder:"HOST:PORT" help:"Serve at http://HOST:PORT/mcp."`
+	HTTP string `env:"EVALD_MCP_HTTP" placeholder:"HOST:PORT" help:"Serve at http://HOST:PORT/mcp."`
 	callers
 }
 

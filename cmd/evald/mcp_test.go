@@ -26,6 +26,7 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/heuristic"
@@ -338,6 +339,26 @@ func TestMCPHTTP(t *testing.T) {
 		if err != nil || reply.StatusCode != x.want {
 			t.Errorf("token %q, headers %v, %.80s: %d %s, want %d", x.token, x.headers, x.body, reply.StatusCode, text, x.want)
 		}
+	}
+}
+
+// A panic is an error of its call, and the next call is answered.
+func TestMCPFault(t *testing.T) {
+	broken := evaltest.Raw(&evaltest.Stub{Before: func(context.Context, *eval.Batch) error { panic("a mistake") }})
+	a := gametest.Must(answer.New(answer.Config{Evaluator: broken, Model: "broken", Places: places.ForPage(0)}))(t)
+	here, there := mcp.NewInMemoryTransports()
+	server := gametest.Must(newTools(a))(t)
+	add(server, &mcp.Tool{Name: "broken", InputSchema: map[string]any{"type": "object"}}, func(context.Context, args) (Game, error) { panic("another mistake") })
+	gametest.Must(server.Connect(t.Context(), there, nil))(t)
+	s := connect(t, here)
+	if text, _, refused := callTool(t, s, "evaluate", map[string]any{"position": "4"}); !refused || !strings.Contains(text, "evald has a fault: a mistake") {
+		t.Errorf("a panic of the evaluator: %v, %s", refused, text)
+	}
+	if _, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "broken"}); err == nil || !strings.Contains(err.Error(), "evald has a fault: another mistake") {
+		t.Errorf("a panic of a tool: %v", err)
+	}
+	if g := playedBy(t, s, "show", map[string]any{"position": "4"}); g.Position != "7x6x4:4" {
+		t.Errorf("after a panic: %+v", g)
 	}
 }
 

@@ -135,6 +135,7 @@ var instead = map[string]string{
 	"python3 -m venv env && . env/bin/activate":                                             "",
 	`pip install "git+https://github.com/evald/evald#subdirectory=cmd/evald/client/python"`: "",
 	"bin/evald bench search --round 1ms; bin/evald bench selfplay --backend bitsquares --round 1ms; bin/evald bench serve --round 1ms; bin/evald bench solve": "bin/evald bench solve",
+	"bin/evald mcp --http 127.0.0.1:8000 --tokens tokens --backend bitsquares &":                                                                              "bin/evald mcp --http 127.0.0.1:0 --tokens tokens --backend bitsquares &",
 	"bin/evald train -o first games1/*.parquet --rules 3x3x3free --network 1x32 --heuristics \\\n    --steps 200 --batch 128 --lr 0.01":                       "bin/evald train -o first games1/*.parquet --rules 3x3x3free --network 1x32 --heuristics --steps 20 --batch 128 --lr 0.01",
 	"bin/evald train -o second games2/*.parquet --rules 3x3x3free --network 1x32 \\\n    --init first/network.safetensors --steps 200 --batch 128 --lr 0.01":  "bin/evald train -o second games2/*.parquet --rules 3x3x3free --network 1x32 --init first/network.safetensors --steps 20 --batch 128 --lr 0.01",
 }
@@ -258,7 +259,7 @@ func TestReadme(t *testing.T) {
 	for _, document := range []struct {
 		path     string
 		commands int // at least
-	}{{filepath.Join(root, "README.md"), 8}, {"README.md", 25}, {"guides/serve.md", 5}, {"guides/train.md", 5}, {"guides/network.md", 1}, {"guides/tictactoe.md", 25}, {"guides/python.md", 0}, {"guides/alphazero.md", 0}, {"guides/go.md", 0}} {
+	}{{filepath.Join(root, "README.md"), 8}, {"README.md", 25}, {"guides/serve.md", 5}, {"guides/train.md", 5}, {"guides/network.md", 1}, {"guides/tictactoe.md", 25}, {"guides/python.md", 0}, {"guides/alphazero.md", 0}, {"guides/go.md", 0}, {"guides/mcp.md", 2}} {
 		r := newReader(t, document.path)
 		t.Cleanup(r.stop)
 		ran := 0

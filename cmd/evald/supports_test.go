@@ -54,6 +54,7 @@ var elsewhere = map[string]string{
 	"bench serve --model":    "measures on 7x6x4",
 	"learn --init":           "its run says on which boards its networks can learn",
 	"serve --model":          "its requests name boards, see TestUnsupportedRequests",
+	"mcp --model":            "its calls name boards, see TestMCPNonsense",
 	"model export NAME|PATH": "evaluates nothing", "model import NAME|PATH": "evaluates games that it supports",
 	"model show NAME|PATH": "evaluates nothing", "model verify NAME|PATH": "evaluates games that it supports",
 	"model int8 NAME|PATH": "takes networks of convolutions alone, which support every board",
