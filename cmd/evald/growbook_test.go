@@ -19,18 +19,19 @@ import (
 func TestGrowBook(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.book")
-	args := strings.Fields("grow-book --agent uct-bitsquares:sims=300 --rules 5x4x4 --from 33 --time 1s " + path)
+	// The board is too large for the games of a second to leave nothing new to search.
+	args := strings.Fields("grow-book --agent uct-bitsquares:sims=100 --rules 8x7x4 --from 33 --time 1s " + path)
 	last := 0
 	for range 2 {
 		out := must(t, "", args...)
 		b := gametest.Must(opening.Load(path))(t)
-		said := regexp.MustCompile(`: (\d+) positions of 5x4x4, before (\d+), after [1-9]\d* games in [12]s\n$`).FindStringSubmatch(out)
+		said := regexp.MustCompile(`: (\d+) positions of 8x7x4, before (\d+), after [1-9]\d* games in [12]s\n$`).FindStringSubmatch(out)
 		if said == nil || said[1] != fmt.Sprint(b.Positions()) || said[2] != fmt.Sprint(last) || b.Positions() <= last {
 			t.Errorf("%d positions after %d: %s", b.Positions(), last, out)
 		}
 		last = b.Positions()
 	}
-	b, board := gametest.Must(opening.Load(path))(t), gametest.Must(new(game.Boards).Parse("5x4x4"))(t)
+	b, board := gametest.Must(opening.Load(path))(t), gametest.Must(new(game.Boards).Parse("8x7x4"))(t)
 	start, _, err := board.ParseMoves("33")
 	gametest.OK(t, err)
 	if _, ok := b.Move(start); !ok {
@@ -43,7 +44,7 @@ func TestGrowBook(t *testing.T) {
 		"without time and book":                               "grow-book --agent uct-bitsquares:time=1s",
 		"want an agent that searches a tree":                  "grow-book --agent alphabeta-bitsquares",
 		`want an agent that searches a tree (mcts, gumbel, `:  "grow-book --agent solver:random=true",
-		"is for 5x4x4, and this is 7x6x4":                     "grow-book --agent uct:sims=9",
+		"is for 8x7x4, and this is 7x6x4":                     "grow-book --agent uct:sims=9",
 		"--from 1212121: the game is over":                    "grow-book --from 1212121",
 		`--from 9: moves "9": move 1 is "9", not one of 1 to`: "grow-book --from 9",
 		"--time 0s: must be 1s to 8760h":                      "grow-book --time 0s",
