@@ -164,7 +164,7 @@ func (s Search) Rule(b eval.Backend, on *game.Board) string {
 		{"lookahead", !c.Plain},
 		{fmt.Sprintf("exact %v", c.Exact.On(on)), c.Exact.On(on) > 0},
 		{"flat priors", c.FlatPriors && s.Selection == mcts.PUCT},
-		{"transpositions", c.Transpositions && s.Selection != mcts.UCT && s.Selection != mcts.Flat},
+		{"transpositions", c.Transpositions && s.Selection.Shares()},
 	} {
 		if aid.on {
 			text += ", " + aid.name

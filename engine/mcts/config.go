@@ -75,6 +75,9 @@ var selectionNames = []string{"puct", "uct", "gumbel", "flat"}
 
 func (s Selection) String() string { return selectionNames[s] }
 
+// Shares reports whether all orders of moves to a position can share its visits (Config.Transpositions).
+func (s Selection) Shares() bool { return s == PUCT || s == Gumbel }
+
 // ParseSelection is the inverse of String.
 func ParseSelection(name string) (s Selection, ok bool) {
 	i := slices.Index(selectionNames, name)

@@ -141,7 +141,7 @@ func (t *Tree) configure(c Config) {
 	if t.prober != nil && c.Selection == PUCT {
 		t.rootProber = solver.Nodes(c.RootNodes).For(t.board)
 	}
-	t.shares = c.Transpositions && (c.Selection == PUCT || c.Selection == Gumbel)
+	t.shares = c.Transpositions && c.Selection.Shares()
 	for i, x := 0, 1.0; i < len(t.decay); i++ {
 		t.decay[i] = x
 		x *= c.Discount

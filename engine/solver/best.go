@@ -12,7 +12,7 @@ func (s *Solver) Best(ctx context.Context, p game.Position) (actions []int, resu
 	result, err = s.call(ctx, func(r *run) Result {
 		best := s.solve(r, p)
 		for a := range s.board.Actions() {
-			if best.Best >= 0 && s.board.CanPlay(p, a) && (a == best.Best || s.atMost(r, s.board.Play(p, a), -best.Score)) {
+			if s.isBest(r, p, a, best) {
 				actions = append(actions, a)
 			}
 		}
@@ -30,13 +30,18 @@ func (s *Solver) First(ctx context.Context, p game.Position, order []int) (Resul
 	return s.call(ctx, func(r *run) Result {
 		best := s.solve(r, p)
 		for _, a := range order {
-			if best.Best >= 0 && s.board.CanPlay(p, a) && (a == best.Best || s.atMost(r, s.board.Play(p, a), -best.Score)) {
+			if s.isBest(r, p, a, best) {
 				best.Best = a
 				break
 			}
 		}
 		return best
 	})
+}
+
+// isBest reports whether an action reaches the score of p, which best has found. None does after the end of the game.
+func (s *Solver) isBest(r *run, p game.Position, a int, best Result) bool {
+	return best.Best >= 0 && s.board.CanPlay(p, a) && (a == best.Best || s.atMost(r, s.board.Play(p, a), -best.Score))
 }
 
 // atMost reports whether p's score is at most the given number.

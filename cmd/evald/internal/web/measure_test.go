@@ -42,12 +42,18 @@ const watched = `window.shifts = 0;
 	const look = () => { if (document.querySelectorAll("#board > button, #puzzle-board button").length >= 7) { window.columns = performance.now(); } else { requestAnimationFrame(look); } };
 	requestAnimationFrame(look);`
 
-// measuredEngine is the engine of a measurement, which is skipped unless it is asked for.
-func measuredEngine(t *testing.T) standalone.Engine {
+// measuring skips a measurement unless it is asked for.
+func measuring(t *testing.T) {
 	t.Helper()
 	if os.Getenv("EVALD_SCALE") == "" {
 		t.Skip("a measurement: EVALD_SCALE=1")
 	}
+}
+
+// measuredEngine is the engine of a measurement.
+func measuredEngine(t *testing.T) standalone.Engine {
+	t.Helper()
+	measuring(t)
 	engine, err := standalone.ReadEngine("../standalone/built")
 	gametest.Need(t, err == nil, "no engine: run make engine")
 	return engine
@@ -112,7 +118,7 @@ func TestMeasureEngine(t *testing.T) {
 	}
 }
 
-// untilScored is the time from a question about a position to the exact scores of all its moves. The answer goes on with a line of best play.
+// untilScored measures how long the exact scores of all moves of a position take. The line of best play, which follows them, does not count.
 func untilScored(b *tab, position string) time.Duration {
 	b.t.Helper()
 	ms := valueOf[float64](b, fmt.Sprintf(`(async () => {
@@ -161,9 +167,7 @@ func TestMeasureTables(t *testing.T) {
 // With EVALD_SCALE=1: reviews of games on large boards, continued until all is proved or nothing more is found.
 // EVALD_SCREENSHOTS=FOLDER has their pictures.
 func TestMeasureReviews(t *testing.T) {
-	if os.Getenv("EVALD_SCALE") == "" {
-		t.Skip("a measurement: EVALD_SCALE=1")
-	}
+	measuring(t)
 	for _, game := range []string{"8x7x4:33455553344674354352222277744377752211111118668", "10x8x5:966666669994444444953555855325996588888897272777"} {
 		c := reviewConfig()
 		c.Limits.Time, c.Limits.Review = time.Minute, 0
